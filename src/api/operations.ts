@@ -1,0 +1,71 @@
+import { isUtf8 } from 'node:buffer'
+import { errorReply, type Reply } from '../http/reply.ts'
+import type { Call } from '../http/router.ts'
+import { parseJson } from '../pets/json.ts'
+import { describeIssues, validateNewPet } from '../pets/pet.ts'
+import type { PageQuery, PetStore } from '../pets/store.ts'
+import { readListQuery } from './query.ts'
+
+/** What the operations work on. */
+export interface Context {
+  readonly store: PetStore
+  readonly basePath: string
+}
+
+const PET_ID = /^[1-9]\d{0,14}$/
+
+const NOT_UTF8 = errorReply('bad_request', 'The body must be one JSON object in UTF-8, and is not valid UTF-8')
+const STORE_FULL = errorReply('store_full', 'The store has no room for this animal')
+const NO_PET = errorReply('not_found', 'There is no animal with this id')
+const GONE = errorReply('gone', 'This operation is removed: use GET /pets with the status filter')
+const NO_ORDERS = errorReply('not_implemented', 'Orders are said to exist, but the interface does not specify them')
+
+/** GET /pets: a page of animals, and a link to the next one where there is one (RFC 8288). */
+export function listPets({ store, basePath }: Context, { query }: Call): Reply {
+  const read = readListQuery(query)
+  if (!read.ok) return errorReply('invalid_parameter', describeIssues(read.issues))
+  const { json, next } = store.page(read.value)
+  if (next === undefined) return { status: 200, body: json }
+  return { status: 200, body: json, fields: ['Link', `<${basePath}/pets?${nextQuery(read.value, next)}>; rel="next"`] }
+}
+
+function nextQuery({ limit, status }: PageQuery, after: number): string {
+  return `limit=${limit}${status === undefined ? '' : `&status=${status}`}&after=${after}`
+}
+
+/** POST /pets: adds the animal of the body. */
+export function createPet({ store, basePath }: Context, { body }: Call): Reply {
+  if (!isUtf8(body)) return NOT_UTF8
+  const input = parseJson(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString())
+  if (!input.ok) return errorReply('bad_request', `The body must be one JSON object: ${describeIssues(input.issues)}`)
+  const pet = validateNewPet(input.value)
+  if (!pet.ok) return errorReply('invalid_pet', describeIssues(pet.issues))
+  const added = store.add(pet.value)
+  if (!added.ok) return STORE_FULL
+  return { status: 201, body: added.json, fields: ['Location', `${basePath}/pets/${added.id}`] }
+}
+
+/** GET /pets/{petId}, deprecated by the contract (Versioning): RFC 9745 Deprecation, RFC 8594 Sunset. */
+export function getPet({ store, basePath }: Context, { params }: Call): Reply {
+  const fields = [
+    'Deprecation',
+    '@1795132800',
+    'Sunset',
+    'Thu, 05 Dec 2030 00:00:00 GMT',
+    'Link',
+    `<${basePath}/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"`,
+  ]
+  const petId = params['petId'] ?? ''
+  const body = PET_ID.test(petId) ? store.get(Number(petId)) : undefined
+  return body === undefined ? { ...NO_PET, fields } : { status: 200, body, fields }
+}
+
+/** GET /pets/{petId} as it will answer after its removal. */
+export function getPetRemoved(): Reply {
+  return GONE
+}
+
+/** GET /store/orders: said to exist, but not specified. */
+export function listOrders(): Reply {
+  return NO_ORDERS
+}

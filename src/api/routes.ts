@@ -1,0 +1,34 @@
+import type { Route } from '../http/router.ts'
+import { type Context, createPet, getPet, getPetRemoved, listOrders, listPets } from './operations.ts'
+import { page } from './page.ts'
+
+/** Which of the routes a server has. */
+export interface RouteOptions {
+  /** `gone`: getPet answers 410, as after its removal. */
+  getPet: 'deprecated' | 'gone'
+  /** Whether `/` shows a page for people. */
+  page: boolean
+}
+
+/** Every route of the service. */
+export function routes(context: Context, options: RouteOptions): Route[] {
+  const table: Route[] = [
+    { method: 'GET', path: '/pets', operation: 'listPets', handle: (call) => listPets(context, call) },
+    {
+      method: 'POST',
+      path: '/pets',
+      operation: 'createPet',
+      handle: (call) => createPet(context, call),
+      takesBody: true,
+    },
+    {
+      method: 'GET',
+      path: '/pets/{petId}',
+      operation: 'getPet',
+      handle: options.getPet === 'gone' ? getPetRemoved : (call) => getPet(context, call),
+    },
+    { method: 'GET', path: '/store/orders', operation: 'listOrders', handle: listOrders },
+  ]
+  if (options.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page(context), open: true })
+  return table
+}

@@ -1,0 +1,253 @@
+import { type Flag, readFlags } from './flags.ts'
+import type { LogFormat } from './http/log.ts'
+import type { NewPet } from './pets/pet.ts'
+import { DEFAULTS } from './petstore.ts'
+import { bit, bytes, checkKey, integer, matching, oneOf, readKeysFile, readSeed, UsageError } from './values.ts'
+
+/** What the executable is told: every setting with its value. */
+export interface Config {
+  port: number
+  host: string
+  basePath: string
+  apiKey: readonly string[]
+  apiKeysFile: string | undefined
+  demo: boolean
+  seed: readonly NewPet[] | undefined
+  maxBody: number
+  maxStore: number
+  getPet: 'deprecated' | 'gone'
+  page: boolean
+  maxConnections: number
+  /** Undefined: text on a terminal, else json. */
+  log: LogFormat | undefined
+  /** Seconds. */
+  keepAlive: number
+  /** Seconds. */
+  drain: number
+}
+
+/** One row of the table from which flags, variables, defaults, checks and `--help` come. */
+interface Setting<T> extends Flag {
+  variable: string
+  default: T
+  /** The default as `--help` shows it. */
+  shown: string
+  help: string
+  /** The text is never repeated as a whole. */
+  secret?: true
+  /** @throws UsageError whose message goes on behind the name and the text: "must be …". */
+  parse: (text: string) => T
+}
+
+const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
+  port: {
+    flag: '--port',
+    variable: 'PORT',
+    value: 'N',
+    default: 8080,
+    shown: '8080',
+    help: 'port to listen on; 0 picks a free one',
+    parse: integer(0, 65_535),
+  },
+  host: {
+    flag: '--host',
+    variable: 'HOST',
+    value: 'ADDRESS',
+    default: DEFAULTS.host,
+    shown: DEFAULTS.host,
+    help: 'address to listen on',
+    parse: matching(/^[\w.:%-]+$/, 'a host name or an IP address'),
+  },
+  basePath: {
+    flag: '--base-path',
+    variable: 'PETSTORE_BASE_PATH',
+    value: 'PATH',
+    default: DEFAULTS.basePath,
+    shown: DEFAULTS.basePath,
+    help: 'path that the operations stand under',
+    parse: matching(
+      /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
+      'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
+    ),
+  },
+  apiKey: {
+    flag: '--api-key',
+    variable: 'PETSTORE_API_KEYS',
+    value: 'KEY',
+    default: [],
+    shown: 'generated',
+    help: 'a key that is valid; may be given again (the variable: with commas)',
+    secret: true,
+    repeats: true,
+    parse: (text) => text.split(',').map((key) => checkKey(key.trim())),
+  },
+  apiKeysFile: {
+    flag: '--api-keys-file',
+    variable: 'PETSTORE_API_KEYS_FILE',
+    value: 'FILE',
+    default: undefined,
+    shown: 'none',
+    help: 'more keys, one a line, # starts a comment; read again on SIGHUP',
+    parse(path) {
+      readKeysFile(path)
+      return path
+    },
+  },
+  demo: {
+    flag: '--demo',
+    variable: 'PETSTORE_DEMO',
+    switch: '1',
+    default: false,
+    shown: 'off',
+    help: 'begin with a dozen animals',
+    parse: bit,
+  },
+  seed: {
+    flag: '--seed',
+    variable: 'PETSTORE_SEED',
+    value: 'FILE',
+    default: undefined,
+    shown: 'none',
+    help: 'begin with the animals of this JSON array of NewPet',
+    parse: readSeed,
+  },
+  maxBody: {
+    flag: '--max-body',
+    variable: 'PETSTORE_MAX_BODY',
+    value: 'BYTES',
+    default: DEFAULTS.maxBody,
+    shown: '64k',
+    help: "bytes that a request's body may have; k, m and g multiply",
+    parse: bytes(256 * 2 ** 20, '256m'),
+  },
+  maxStore: {
+    flag: '--max-store',
+    variable: 'PETSTORE_MAX_STORE',
+    value: 'BYTES',
+    default: DEFAULTS.maxStore,
+    shown: '256m',
+    help: "bytes of animals' JSON that are kept, beyond which 507",
+    parse: bytes(1024 * 2 ** 30, '1024g'),
+  },
+  getPet: {
+    flag: '--get-pet',
+    variable: 'PETSTORE_GET_PET',
+    value: 'STATE',
+    default: DEFAULTS.getPet,
+    shown: DEFAULTS.getPet,
+    help: 'deprecated, or gone: 410, to rehearse its removal',
+    parse: oneOf(['deprecated', 'gone']),
+  },
+  page: {
+    flag: '--no-page',
+    variable: 'PETSTORE_PAGE',
+    switch: '0',
+    default: DEFAULTS.page,
+    shown: 'on',
+    help: 'without the page at /',
+    parse: bit,
+  },
+  maxConnections: {
+    flag: '--max-connections',
+    variable: 'PETSTORE_MAX_CONNECTIONS',
+    value: 'N',
+    default: DEFAULTS.maxConnections,
+    shown: String(DEFAULTS.maxConnections),
+    help: 'open connections beyond which further ones are closed at once',
+    parse: integer(1, 1_000_000),
+  },
+  log: {
+    flag: '--log',
+    variable: 'PETSTORE_LOG',
+    value: 'FORM',
+    default: undefined,
+    shown: 'text on a terminal, else json',
+    help: 'text, json or off',
+    parse: oneOf(['text', 'json', 'off']),
+  },
+  keepAlive: {
+    flag: '--keep-alive',
+    variable: 'PETSTORE_KEEP_ALIVE',
+    value: 'SECONDS',
+    default: DEFAULTS.keepAlive,
+    shown: String(DEFAULTS.keepAlive),
+    help: "how long an idle connection is kept: longer than the proxy's",
+    parse: integer(1, 86_400),
+  },
+  drain: {
+    flag: '--drain',
+    variable: 'PETSTORE_DRAIN',
+    value: 'SECONDS',
+    default: 8,
+    shown: '8',
+    help: 'how long requests in flight get after SIGTERM or SIGINT',
+    parse: integer(0, 86_400),
+  },
+}
+
+const ROWS: readonly Setting<unknown>[] = Object.values(SETTINGS)
+const FLAGS: readonly Flag[] = [...ROWS, { flag: '--help' }, { flag: '--version' }]
+
+/**
+ * Reads the settings from flags and, where no flag is given, from the environment; an empty variable counts as none.
+ *
+ * @returns The settings; or which text was asked for instead.
+ * @throws UsageError that names the flag or variable, the value and what it must be.
+ */
+export function readConfig(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Config | 'help' | 'version' {
+  const flags = readFlags(args, FLAGS)
+  if (flags.has('--help')) return 'help'
+  if (flags.has('--version')) return 'version'
+
+  function value<K extends keyof Config>(key: K): Config[K] {
+    const { flag, variable, parse, secret, default: absent } = SETTINGS[key]
+    const given = flags.get(flag)
+    const text = given ?? env[variable] ?? ''
+    if (given === undefined && text === '') return absent
+    try {
+      return parse(text)
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error
+      const name = given === undefined ? variable : flag
+      throw new UsageError(secret ? `${name} ${error.message}` : `${name} ${JSON.stringify(text)} ${error.message}`)
+    }
+  }
+
+  return {
+    port: value('port'),
+    host: value('host'),
+    basePath: value('basePath'),
+    apiKey: value('apiKey'),
+    apiKeysFile: value('apiKeysFile'),
+    demo: value('demo'),
+    seed: value('seed'),
+    maxBody: value('maxBody'),
+    maxStore: value('maxStore'),
+    getPet: value('getPet'),
+    page: value('page'),
+    maxConnections: value('maxConnections'),
+    log: value('log'),
+    keepAlive: value('keepAlive'),
+    drain: value('drain'),
+  }
+}
+
+/** The text of `--help`. */
+export function helpText(): string {
+  const rows = ROWS.map(({ flag, value, variable, help, shown }) => {
+    const left = value === undefined ? flag : `${flag} ${value}`
+    return `  ${left.padEnd(24)}${variable.padEnd(26)}${help} (${shown})`
+  })
+  return `Usage: petstore [flag …]
+
+Serves a pet store over HTTP and JSON. A flag wins over its variable.
+
+  ${'flag'.padEnd(24)}${'variable'.padEnd(26)}meaning (default)
+${rows.join('\n')}
+  --help                  print this and exit
+  --version               print the version and exit
+`
+}

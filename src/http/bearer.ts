@@ -1,0 +1,64 @@
+import { timingSafeEqual } from 'node:crypto'
+import { errorReply, type Reply } from './reply.ts'
+
+const MAX_KEY_LENGTH = 256
+const KEY = /^[A-Za-z0-9._~+/-]+=*$/
+
+// RFC 6750 §3: a request without credentials is told the scheme and no error code.
+const NO_CREDENTIALS = errorReply('unauthorized', 'An API key is required: Authorization: Bearer <API_KEY>', [
+  'WWW-Authenticate',
+  'Bearer realm="petstore"',
+])
+const INVALID_TOKEN = errorReply('unauthorized', 'The API key is not valid here', [
+  'WWW-Authenticate',
+  'Bearer realm="petstore", error="invalid_token"',
+])
+
+/** What an API key must be, for messages. */
+export const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
+
+/** Tells whether a text can be an API key: RFC 6750 §2.1's token form, long enough not to be guessed at once. */
+export function isApiKey(text: string): boolean {
+  return text.length >= 8 && text.length <= MAX_KEY_LENGTH && KEY.test(text)
+}
+
+/** The API keys that are valid now, and the check of an `Authorization` field against them. */
+export class Keyring {
+  #keys: readonly string[] = []
+  #padded: readonly Buffer[] = []
+  readonly #candidate = Buffer.alloc(MAX_KEY_LENGTH)
+
+  constructor(keys: readonly string[]) {
+    this.replace(keys)
+  }
+
+  /** Makes these keys, and no others, the valid ones from the next request on. */
+  replace(keys: readonly string[]): void {
+    // The longest first, so that no key's rest stays behind where another is a part of it.
+    this.#keys = keys.toSorted((a, b) => b.length - a.length)
+    this.#padded = keys.map((key) => Buffer.from(key.padEnd(MAX_KEY_LENGTH, '\0'), 'latin1'))
+  }
+
+  /** The 401 for this `Authorization` field, or undefined when it carries a valid key. */
+  refuse(authorization: string | undefined): Reply | undefined {
+    if (authorization === undefined || !/^bearer(?: |$)/i.test(authorization)) return NO_CREDENTIALS
+    const token = authorization.slice('bearer'.length).trimStart()
+    if (token === '') return NO_CREDENTIALS
+    return this.#has(token) ? undefined : INVALID_TOKEN
+  }
+
+  /** The text with every key in it blotted out. */
+  redact(text: string): string {
+    return this.#keys.reduce((rest, key) => rest.replaceAll(key, '[key]'), text)
+  }
+
+  // All keys are padded to one length and each is compared whole, so that the time tells nothing of any of them.
+  #has(token: string): boolean {
+    if (token.length > MAX_KEY_LENGTH) return false
+    this.#candidate.fill(0)
+    this.#candidate.write(token, 'latin1')
+    let found = false
+    for (const key of this.#padded) found = timingSafeEqual(key, this.#candidate) || found
+    return found
+  }
+}

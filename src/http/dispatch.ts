@@ -1,0 +1,84 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Keyring } from './bearer.ts'
+import { refuseBody } from './body.ts'
+import { errorReply, type Reply } from './reply.ts'
+import { type Call, readTarget, type Route, type Router } from './router.ts'
+
+/** The head of a request: all that is known of it before its body. */
+export interface RequestHead {
+  readonly method: string
+  readonly target: string
+  readonly headers: IncomingHttpHeaders
+}
+
+/** What a head leads to: an answer, or an operation that wants the body first. */
+export interface Verdict {
+  /** The operation, where method and path name one. */
+  readonly operation?: string
+  /** Answers the request; `body` is needed only where `wantsBody` is true. Never rejects. */
+  readonly answer: (body?: Uint8Array) => Reply | Promise<Reply>
+  readonly wantsBody?: true
+}
+
+/** What {@link createDispatch} needs to judge requests. */
+export interface DispatchOptions {
+  router: Router
+  keyring: Keyring
+  /** Bytes that a body may have. */
+  maxBody: number
+  /** Told of every error that an operation throws: the client learns nothing of it. */
+  onBug: (error: unknown) => void
+}
+
+const BAD_TARGET = errorReply('bad_request', 'The request target must be a path or an http URL; * goes with OPTIONS')
+const NOT_FOUND = errorReply('not_found', 'There is nothing at this path')
+const INTERNAL_ERROR = errorReply('internal_error', 'The server failed to answer; its log tells why')
+const NO_BODY = new Uint8Array()
+
+/** Makes the function that leads a request's head through the checks in their order: key, path, method, type, size. */
+export function createDispatch({ router, keyring, maxBody, onBug }: DispatchOptions): (head: RequestHead) => Verdict {
+  return function dispatch({ method, target, headers }) {
+    const parts = readTarget(target)
+    if (parts === undefined) return reply(BAD_TARGET)
+    if (parts.path === '*') return reply(method === 'OPTIONS' ? allowing(router.allow) : BAD_TARGET)
+    const { secured, resource, params } = router.match(parts.path)
+    if (method === 'OPTIONS') return reply(resource === undefined ? NOT_FOUND : allowing(resource.allow))
+    const refusal = secured ? keyring.refuse(headers.authorization) : undefined
+    const route = resource?.routes.get(method === 'HEAD' ? 'GET' : method)
+    if (refusal !== undefined) return reply(refusal, route)
+    if (resource === undefined) return reply(NOT_FOUND)
+    if (route === undefined) return reply(methodNotAllowed(resource.allow))
+    const { operation, takesBody } = route
+    const answer = (body: Uint8Array = NO_BODY) => run(route, { params, query: parts.query, body })
+    if (!takesBody) return { operation, answer }
+    const bodyRefusal = refuseBody(headers, maxBody)
+    return bodyRefusal === undefined ? { operation, answer, wantsBody: true } : reply(bodyRefusal, route)
+  }
+
+  function run(route: Route, call: Call): Reply | Promise<Reply> {
+    try {
+      const answer = route.handle(call)
+      return answer instanceof Promise ? answer.catch(failed) : answer
+    } catch (error) {
+      return failed(error)
+    }
+  }
+
+  function failed(error: unknown): Reply {
+    onBug(error)
+    return INTERNAL_ERROR
+  }
+}
+
+/** The 405 that names the methods that would be allowed. */
+export function methodNotAllowed(allow: string): Reply {
+  return errorReply('method_not_allowed', `The method must be one of ${allow}`, ['Allow', allow])
+}
+
+function reply(answer: Reply, route?: Route): Verdict {
+  return route === undefined ? { answer: () => answer } : { operation: route.operation, answer: () => answer }
+}
+
+function allowing(allow: string): Reply {
+  return { status: 204, fields: ['Allow', allow] }
+}

@@ -1,0 +1,138 @@
+/** `text` for people, `json` for machines (a line each), `off` for neither. */
+export type LogFormat = 'text' | 'json' | 'off'
+
+/** What is logged of one request. No header, body or query value is among it: those could hold secrets. */
+export interface RequestEntry {
+  /** Absent, as the target is, where the request could not be read. */
+  method?: string | undefined
+  target?: string | undefined
+  operation?: string | undefined
+  /** Absent where the client left before it was answered. */
+  status?: number | undefined
+  /** Milliseconds from the head of the request to its answer. */
+  ms: number
+  /** Bytes of content in the answer. */
+  bytes: number
+  requestId?: string | undefined
+  remote: string | undefined
+  forwardedFor?: string | undefined
+}
+
+type Shown = Omit<RequestEntry, 'target' | 'status'> & { path: string | undefined; status: number | null }
+
+/** Where log lines go: what a log uses of `stream.Writable`. */
+export interface LogStream {
+  readonly writableLength: number
+  write(text: string, done: () => void): unknown
+  on(event: 'error', listener: () => void): unknown
+}
+
+/** The log of one server. */
+export interface Log {
+  /** Whether anything is written: what would go into an entry need not be gathered otherwise. */
+  readonly on: boolean
+  request(entry: RequestEntry): void
+  event(level: 'info' | 'warn' | 'error', message: string): void
+  /** Resolves when all lines so far have left the process, or never can. */
+  flush(): Promise<void>
+}
+
+/** The log that writes nothing. */
+export const NO_LOG: Log = { on: false, request() {}, event() {}, async flush() {} }
+
+// What may wait for a reader of the log that has stalled; the lines beyond it are dropped, and counted.
+const MAX_WAITING_BYTES = 16 * 2 ** 20
+
+/**
+ * Writes a log to a stream: lines gather while the event loop turns and leave together in one write, which makes a line
+ * cost a request next to nothing. A stream that fails (EPIPE) ends the log and not the server.
+ *
+ * @param redact Blots out the keys in what a client sent.
+ */
+export function createLog(format: LogFormat, stream: LogStream, redact: (text: string) => string): Log {
+  if (format === 'off') return NO_LOG
+  const line = FORMATS[format]
+  const now = clock()
+  let lines: string[] = []
+  let dropped = 0
+  let broken = false
+  stream.on('error', () => {
+    broken = true
+  })
+
+  function add(text: string): void {
+    if (lines.push(text) === 1) setImmediate(drain, () => {})
+  }
+
+  function drain(done: () => void): void {
+    let batch = lines.join('')
+    if (stream.writableLength > MAX_WAITING_BYTES) {
+      dropped += lines.length
+      batch = ''
+    } else if (dropped > 0) {
+      batch += line.event(now(), 'warn', `${dropped} lines were dropped: the log's reader is too slow`)
+      dropped = 0
+    }
+    lines = []
+    if (broken) done()
+    else stream.write(batch, done)
+  }
+
+  return {
+    on: true,
+    request: (entry) => add(line.request(now(), entry, redact)),
+    event: (level, message) => add(line.event(now(), level, message)),
+    flush: () => new Promise((resolve) => drain(resolve)),
+  }
+}
+
+interface Line {
+  request(time: string, entry: RequestEntry, redact: (text: string) => string): string
+  event(time: string, level: string, message: string): string
+}
+
+const FORMATS: Record<'json' | 'text', Line> = {
+  json: {
+    request: (time, entry, redact) => `${JSON.stringify({ time, ...shown(entry, redact) })}\n`,
+    event: (time, level, message) => `${JSON.stringify({ time, level, message })}\n`,
+  },
+  text: {
+    request(time, entry, redact) {
+      const { method, path, status, ms, bytes, ...rest } = shown(entry, redact)
+      const more = Object.entries(rest).map(([name, value]) => (value === undefined ? '' : ` ${name}=${value}`))
+      const line = `${time} ${method ?? '-'} ${path ?? '-'} ${status ?? 'client left'} ${ms} ms ${bytes} B${more.join('')}`
+      return `${line.replace(CONTROL, '?')}\n`
+    },
+    event: (time, level, message) => `${time} ${level}: ${message}\n`,
+  },
+}
+
+// What a terminal could take for a command; JSON escapes it by itself.
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
+
+/** An entry as it may be shown: query values hidden, and keys blotted out of all that the client wrote. */
+function shown(entry: RequestEntry, redact: (text: string) => string): Shown {
+  const { method, target, operation, status = null, ms, bytes, requestId, remote, forwardedFor } = entry
+  return {
+    method,
+    path: target && redact(target.includes('?') ? target.replace(/=[^&]*/g, '=…') : target),
+    operation,
+    status,
+    ms: Math.round(ms * 1000) / 1000,
+    bytes,
+    requestId: requestId && redact(requestId),
+    remote,
+    forwardedFor: forwardedFor && redact(forwardedFor),
+  }
+}
+
+/** A function that tells the time in ISO 8601, and formats it only when the millisecond is a new one. */
+function clock(): () => string {
+  let last = 0
+  let text = ''
+  return () => {
+    const time = Date.now()
+    if (time !== last) text = new Date((last = time)).toISOString()
+    return text
+  }
+}

@@ -1,0 +1,58 @@
+/** An answer before it meets a socket. */
+export interface Reply {
+  readonly status: number
+  /** Field lines beside those that every answer carries: name, value, name, value … */
+  readonly fields?: readonly string[]
+  /** The content; absent where the answer has none (204). */
+  readonly body?: string
+  /** Media type of the content; JSON unless given. */
+  readonly type?: string
+}
+
+/** Every code that an Error can carry, with its HTTP status. */
+export const ERROR_STATUS = {
+  bad_request: 400,
+  invalid_parameter: 400,
+  invalid_pet: 400,
+  unauthorized: 401,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  gone: 410,
+  content_too_large: 413,
+  unsupported_media_type: 415,
+  expectation_failed: 417,
+  headers_too_large: 431,
+  internal_error: 500,
+  not_implemented: 501,
+  store_full: 507,
+} as const
+
+/** A machine-readable code of the contract's Error. */
+export type ErrorCode = keyof typeof ERROR_STATUS
+
+/** The one writer of errors: an Error of exactly `code`, `message` and `status`. */
+export function errorReply(code: ErrorCode, message: string, fields: readonly string[] = []): Reply {
+  const status = ERROR_STATUS[code]
+  return { status, fields, body: JSON.stringify({ code, message, status }) }
+}
+
+const EVERY_ANSWER = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+/** The request id that a proxy sent, if it is one that is safe to log and to send back. */
+export function readRequestId(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'string' && REQUEST_ID.test(value) ? value : undefined
+}
+
+/** All field lines of an answer, as the flat list that `ServerResponse.writeHead` takes. A 204 has neither type nor length. */
+export function fieldLines(reply: Reply, contentLength: number, requestId: string | undefined): string[] {
+  const content =
+    reply.body === undefined
+      ? []
+      : ['Content-Type', reply.type ?? 'application/json', 'Content-Length', String(contentLength)]
+  const lines = content.concat(EVERY_ANSWER)
+  if (reply.fields !== undefined) lines.push(...reply.fields)
+  if (requestId !== undefined) lines.push('X-Request-Id', requestId)
+  return lines
+}
