@@ -1,6 +1,7 @@
 import { type Config, helpText, readConfig } from './config.ts'
 import type { LogStream } from './http/log.ts'
 import { DEMO_PETS } from './pets/demo.ts'
+import { messageOf } from './pets/errors.ts'
 import { generateApiKey, type Petstore, type PetstoreOptions, startPetstore } from './petstore.ts'
 import { readKeysFile, UsageError } from './values.ts'
 
@@ -34,29 +35,30 @@ export async function main(
     return 0
   } catch (error) {
     const isUsage = error instanceof UsageError
-    await print(process.stderr, `petstore: ${error instanceof Error ? error.message : error}\n`)
+    await print(process.stderr, `petstore: ${messageOf(error)}\n`)
     return isUsage ? 2 : 1
   }
 }
 
 async function serve(config: Config, process: Surroundings): Promise<number> {
   const { stdout, stderr } = process
-  const { apiKey, apiKeysFile, demo, seed, drain, log = stdout.isTTY ? 'text' : 'json', ...options } = config
-  const readKeys = () => [...apiKey, ...(apiKeysFile === undefined ? [] : readKeysFile(apiKeysFile))]
-  const keys = readKeys()
+  const { apiKey, apiKeysFile, demo, seed, drain, snapshot, log = stdout.isTTY ? 'text' : 'json', ...options } = config
+  const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
   const petstore = await start({
     ...options,
+    ...(snapshot !== undefined && { snapshot }),
     apiKeys: keys.length > 0 ? keys : [generateApiKey()],
     pets: seed ?? (demo ? DEMO_PETS : []),
     log,
     logStream: stdout,
   })
   if (log === 'json') petstore.log.event('info', `listening on ${petstore.url}`)
-  await print(log === 'json' ? stderr : stdout, greeting(petstore, keys.length === 0))
-
-  if (apiKeysFile !== undefined) process.on('SIGHUP', () => rereadKeys(petstore, readKeys))
-  const cut = await stopOnSignal(petstore, drain, process)
-  if (cut > 0) await print(stderr, `petstore: ${cut} requests in flight were cut off\n`)
+  if (apiKeysFile !== undefined) process.on('SIGHUP', () => rereadKeys(petstore, apiKey, apiKeysFile.path))
+  const stopped = stopOnSignal(petstore, drain, process)
+  // Last, for a signal may come as soon as the address can be read; and not awaited, for nobody may read it.
+  void print(log === 'json' ? stderr : stdout, greeting(petstore, keys.length === 0))
+  const cut = await stopped
+  if (cut > 0) await print(stderr, `petstore: requests in flight that were cut off: ${cut}\n`)
   return cut > 0 ? 1 : 0
 }
 
@@ -82,13 +84,13 @@ function greeting({ url, apiKey }: Petstore, isGenerated: boolean): string {
 `
 }
 
-function rereadKeys({ log, replaceKeys }: Petstore, readKeys: () => string[]): void {
+function rereadKeys({ log, replaceKeys }: Petstore, apiKey: readonly string[], path: string): void {
   try {
-    const keys = readKeys()
+    const keys = [...apiKey, ...readKeysFile(path)]
     replaceKeys(keys)
-    log.event('info', `the file of API keys was read again: ${keys.length} keys are valid now`)
+    log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {
-    log.event('error', `the API keys stay as they were: the file ${error instanceof Error ? error.message : error}`)
+    log.event('error', `the API keys stay as they were: the file ${messageOf(error)}`)
   }
 }
 

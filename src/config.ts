@@ -1,8 +1,15 @@
 import { type Flag, readFlags } from './flags.ts'
 import type { LogFormat } from './http/log.ts'
+import { messageOf } from './pets/errors.ts'
 import type { NewPet } from './pets/pet.ts'
 import { DEFAULTS } from './petstore.ts'
 import { bit, bytes, checkKey, integer, matching, oneOf, readKeysFile, readSeed, UsageError } from './values.ts'
+
+/** A file of keys, and what it held at the start: it may be a pipe, which gives its text once. */
+export interface KeysFile {
+  path: string
+  keys: readonly string[]
+}
 
 /** What the executable is told: every setting with its value. */
 export interface Config {
@@ -10,9 +17,10 @@ export interface Config {
   host: string
   basePath: string
   apiKey: readonly string[]
-  apiKeysFile: string | undefined
+  apiKeysFile: KeysFile | undefined
   demo: boolean
   seed: readonly NewPet[] | undefined
+  snapshot: string | undefined
   maxBody: number
   maxStore: number
   getPet: 'deprecated' | 'gone'
@@ -88,10 +96,7 @@ const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     default: undefined,
     shown: 'none',
     help: 'more keys, one a line, # starts a comment; read again on SIGHUP',
-    parse(path) {
-      readKeysFile(path)
-      return path
-    },
+    parse: (path) => ({ path, keys: readKeysFile(path) }),
   },
   demo: {
     flag: '--demo',
@@ -99,7 +104,7 @@ const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     switch: '1',
     default: false,
     shown: 'off',
-    help: 'begin with a dozen animals',
+    help: 'begin an empty store with a dozen animals',
     parse: bit,
   },
   seed: {
@@ -108,8 +113,17 @@ const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     value: 'FILE',
     default: undefined,
     shown: 'none',
-    help: 'begin with the animals of this JSON array of NewPet',
+    help: 'begin an empty store with this JSON array of NewPet',
     parse: readSeed,
+  },
+  snapshot: {
+    flag: '--snapshot',
+    variable: 'PETSTORE_SNAPSHOT',
+    value: 'FILE',
+    default: undefined,
+    shown: 'off',
+    help: 'the JSON file that keeps the animals',
+    parse: matching(/./, 'the path of a file'),
   },
   maxBody: {
     flag: '--max-body',
@@ -186,7 +200,7 @@ const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
 }
 
 const ROWS: readonly Setting<unknown>[] = Object.values(SETTINGS)
-const FLAGS: readonly Flag[] = [...ROWS, { flag: '--help' }, { flag: '--version' }]
+const FLAGS: readonly Flag[] = [{ flag: '--help' }, { flag: '--version' }, ...ROWS]
 
 /**
  * Reads the settings from flags and, where no flag is given, from the environment; an empty variable counts as none.
@@ -210,9 +224,10 @@ export function readConfig(
     try {
       return parse(text)
     } catch (error) {
-      if (!(error instanceof UsageError)) throw error
       const name = given === undefined ? variable : flag
-      throw new UsageError(secret ? `${name} ${error.message}` : `${name} ${JSON.stringify(text)} ${error.message}`)
+      throw new UsageError(
+        secret ? `${name} ${messageOf(error)}` : `${name} ${JSON.stringify(text)} ${messageOf(error)}`,
+      )
     }
   }
 
@@ -224,6 +239,7 @@ export function readConfig(
     apiKeysFile: value('apiKeysFile'),
     demo: value('demo'),
     seed: value('seed'),
+    snapshot: value('snapshot'),
     maxBody: value('maxBody'),
     maxStore: value('maxStore'),
     getPet: value('getPet'),

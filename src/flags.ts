@@ -30,7 +30,9 @@ export function readFlags(args: readonly string[], known: readonly Flag[]): Map<
     const flag = known.find((one) => one.flag === token.rawName)
     if (flag === undefined)
       throw new UsageError(`unknown flag ${token.rawName}; did you mean ${nearest(token.rawName, known)}?`)
-    given.set(flag.flag, readText(flag, token.value, given.get(flag.flag)))
+    // What stands behind a flag and is one itself is not its value, which an unset variable of the shell left out.
+    const isMissing = !token.inlineValue && known.some((one) => one.flag === token.value)
+    given.set(flag.flag, readText(flag, isMissing ? undefined : token.value, given.get(flag.flag)))
   }
   return given
 }

@@ -6,7 +6,8 @@ import { createLog, type Log, type LogFormat, type LogStream } from './http/log.
 import { Router } from './http/router.ts'
 import { HttpServer, LIMITS, type Limits } from './http/server.ts'
 import type { NewPet } from './pets/pet.ts'
-import { PetStore } from './pets/store.ts'
+import { openSnapshotStore } from './pets/snapshot-store.ts'
+import { MemoryStore, type PetStore } from './pets/store.ts'
 
 /** How a petstore is set up; every option may be left out. */
 export interface PetstoreOptions {
@@ -18,12 +19,14 @@ export interface PetstoreOptions {
   basePath?: string
   /** Keys that are valid; one is generated unless given. */
   apiKeys?: readonly string[]
-  /** Animals that the store begins with, ids from 1 on; none unless given. */
+  /** Animals that an empty store begins with, ids from 1 on; none unless given. */
   pets?: readonly NewPet[]
   /** Bytes that a request's body may have; 65,536 unless given. */
   maxBody?: number
   /** Bytes of animals' JSON that are kept, beyond which a create is answered 507; 256 MiB unless given. */
   maxStore?: number
+  /** JSON file that keeps the animals; without one they end with the process. */
+  snapshot?: string
   /** `gone` answers getPet with 410, as after its removal; `deprecated` unless given. */
   getPet?: 'deprecated' | 'gone'
   /** Whether `/` shows a page; true unless given. */
@@ -50,7 +53,7 @@ export interface Petstore {
   /** Makes these keys, and no others, the valid ones from the next request on. */
   replaceKeys(apiKeys: readonly string[]): void
   /**
-   * Stops listening, closes idle connections, lets requests in flight be answered, and writes out the log.
+   * Stops listening, closes idle connections, lets requests in flight be answered, and writes out snapshot and log.
    *
    * @param drain Seconds after which what is left is cut off; 0 unless given.
    * @returns How many requests in flight were cut off.
@@ -80,17 +83,15 @@ export function generateApiKey(): string {
 /**
  * Starts a petstore: puts store, routes and server together, and listens.
  *
- * @throws RangeError when the animals do not fit into the store; the system's error when the address cannot be listened on.
+ * @throws RangeError when the animals do not fit into the store; Error with file, line and reason when the snapshot cannot be
+ * used; the system's error when the address cannot be listened on.
  */
 export async function startPetstore(options: PetstoreOptions = {}): Promise<Petstore> {
   const { port = 0, apiKeys = [generateApiKey()], pets = [], log: format = 'off', ...given } = options
   const { host, basePath, maxBody, maxStore, getPet, page, maxConnections, keepAlive } = { ...DEFAULTS, ...given }
-  const store = new PetStore(maxStore)
-  for (const pet of pets) {
-    if (!store.add(pet).ok) throw new RangeError(`${pets.length} animals do not fit into ${maxStore} bytes (maxStore)`)
-  }
   const keyring = new Keyring(apiKeys)
   const log = createLog(format, options.logStream ?? process.stdout, (text) => keyring.redact(text))
+  const store = await openStore({ maxStore, pets, snapshot: options.snapshot }, log)
   const router = new Router(routes({ store, basePath }, { getPet, page }), basePath)
   const onBug = (error: unknown) => log.event('error', error instanceof Error ? String(error.stack) : String(error))
   const server = new HttpServer({
@@ -102,7 +103,10 @@ export async function startPetstore(options: PetstoreOptions = {}): Promise<Pets
     keepAlive: keepAlive * 1000,
     limits: { ...LIMITS, ...options.limits },
   })
-  const address = await server.listen(port, host)
+  const address = await server.listen(port, host).catch(async (error: unknown) => {
+    await store.close()
+    throw error
+  })
   return {
     url: `http://${hostOf(address)}:${address.port}${basePath}`,
     apiKey: apiKeys[0] ?? '',
@@ -110,10 +114,28 @@ export async function startPetstore(options: PetstoreOptions = {}): Promise<Pets
     replaceKeys: (keys) => keyring.replace(keys),
     async close(drain = 0) {
       const cut = await server.stop(drain * 1000)
+      await store.close()
       await log.flush()
       return cut
     },
   }
+}
+
+interface StoreOptions {
+  maxStore: number
+  pets: readonly NewPet[]
+  snapshot: string | undefined
+}
+
+async function openStore({ maxStore, pets, snapshot: path }: StoreOptions, log: Log): Promise<PetStore> {
+  const store =
+    path === undefined
+      ? new MemoryStore(maxStore)
+      : await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
+  const added = await Promise.all(store.size === 0 ? pets.map((pet) => store.add(pet)) : [])
+  if (added.every(({ ok }) => ok)) return store
+  await store.close()
+  throw new RangeError(`Cannot begin with ${pets.length} animals: they do not fit into ${maxStore} bytes`)
 }
 
 /** The host by which this machine reaches an address that it listens on; the unspecified address is none. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
+import { messageOf } from './pets/errors.ts'
 import { parseJson } from './pets/json.ts'
 import { describeIssues, type NewPet, validateNewPet } from './pets/pet.ts'
 
@@ -17,10 +18,9 @@ export function integer(minimum: number, maximum: number): (text: string) => num
 
 /** Reads a number of bytes: digits, and k, m or g behind them. */
 export function bytes(maximum: number, shownMaximum: string): (text: string) => number {
-  const factors: Record<string, number> = { '': 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 }
   return (text) => {
     const [, digits, unit = ''] = /^(\d{1,15})([kmg]?)$/i.exec(text) ?? []
-    const value = Number(digits) * (factors[unit.toLowerCase()] ?? 1)
+    const value = Number(digits) * 1024 ** ['', 'k', 'm', 'g'].indexOf(unit.toLowerCase())
     if (value >= 1 && value <= maximum) return value
     throw new UsageError(`must be a number of bytes from 1 to ${shownMaximum}; k, m or g behind it multiplies by 1024`)
   }
@@ -72,9 +72,7 @@ function readText(path: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
   } catch (error) {
-    throw new UsageError(
-      `must be a file of UTF-8 text that can be read: ${error instanceof Error ? error.message : error}`,
-    )
+    throw new UsageError(`must be a file of UTF-8 text that can be read: ${messageOf(error)}`)
   }
 }
 

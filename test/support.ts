@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import { EventEmitter, once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { type Petstore, type PetstoreOptions, startPetstore } from '../src/petstore.ts'
 
@@ -15,6 +19,13 @@ export async function start(t: TestContext, options: PetstoreOptions = {}): Prom
   return petstore
 }
 
+/** Makes a folder that the end of the test removes. */
+export function folderOf(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'petstore-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  return folder
+}
+
 /** An answer as a client reads it. */
 export interface Answer {
   status: number
@@ -26,14 +37,16 @@ export interface Answer {
 export interface Sent {
   headers?: Record<string, string>
   body?: string | Buffer
+  /** Keeps connections; each request has one of its own unless given. */
+  agent?: Agent
 }
 
-/** Sends one request, with the key unless `headers` say otherwise, over a connection of its own. */
+/** Sends one request, with the key unless `headers` say otherwise. */
 export function send({ url }: { url: string }, method: string, path: string, sent: Sent = {}): Promise<Answer> {
   const { hostname, port } = new URL(url)
   const headers = { authorization: AUTHORIZATION, ...sent.headers }
   return new Promise((resolve, reject) => {
-    const request = httpRequest({ hostname, port, method, path, headers, agent: false }, (response) => {
+    const request = httpRequest({ hostname, port, method, path, headers, agent: sent.agent ?? false }, (response) => {
       const chunks: Buffer[] = []
       response.on('data', (chunk: Buffer) => chunks.push(chunk))
       response.on('error', reject)
@@ -105,6 +118,12 @@ export class RawConnection {
     return { status: Number(statusLine.split(' ')[1]), headers, body }
   }
 
+  /** Reads what is left until the server closes its side. */
+  async rest(): Promise<string> {
+    await this.closed
+    return this.#received.toString()
+  }
+
   async #until(found: () => number): Promise<number> {
     for (let at = found(); ; at = found()) {
       if (at >= 0) return at
@@ -112,6 +131,84 @@ export class RawConnection {
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
+    }
+  }
+}
+
+/** Repeatable random values: the same seed gives the same ones (mulberry32). */
+export class Random {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed
+  }
+
+  /** At least 0 and below 1. */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability
+  }
+
+  /** An integer, both bounds included. */
+  integer(minimum: number, maximum: number): number {
+    return minimum + Math.floor(this.next() * (maximum - minimum + 1))
+  }
+
+  int64(): bigint {
+    return BigInt.asIntN(64, (BigInt(this.integer(0, 2 ** 32 - 1)) << 32n) | BigInt(this.integer(0, 2 ** 32 - 1)))
+  }
+
+  pick<T>(values: readonly [T, ...T[]] | readonly T[]): T {
+    const value = values[this.integer(0, values.length - 1)]
+    assert.ok(value !== undefined || values.includes(value as T))
+    return value as T
+  }
+
+  /** Up to 30 code units of any kind, lone surrogates and controls among them; rarely up to 3,000. */
+  string(): string {
+    const length = this.chance(0.02) ? this.integer(0, 3_000) : this.integer(0, 30)
+    const unit = () =>
+      this.pick([this.integer(0x20, 0x7e), this.integer(0, 0xffff), this.integer(0xd800, 0xdfff), 0x22, 0x5c])
+    return String.fromCharCode(...Array.from({ length }, unit))
+  }
+}
+
+/** Writes a file that the end of the test removes, and returns its path. */
+export function temporaryFile(t: TestContext, content: string | Uint8Array): string {
+  const folder = folderOf(t)
+  const path = join(folder, 'file')
+  writeFileSync(path, content)
+  return path
+}
+
+/** A stream that keeps what is written to it, for a test to look at or to wait for. */
+export class FakeStream extends EventEmitter {
+  readonly writes: string[] = []
+  isTTY = false
+  writableLength = 0
+
+  get text(): string {
+    return this.writes.join('')
+  }
+
+  write(text: string, done: () => void): void {
+    this.writes.push(text)
+    process.nextTick(done)
+    this.emit('written')
+  }
+
+  /** Resolves with the match once what is written holds one. */
+  async until(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const match = pattern.exec(this.text)
+      if (match !== null) return match
+      await once(this, 'written')
     }
   }
 }

@@ -3,7 +3,7 @@ import { errorReply, type Reply } from '../http/reply.ts'
 import type { Call } from '../http/router.ts'
 import { parseJson } from '../pets/json.ts'
 import { describeIssues, validateNewPet } from '../pets/pet.ts'
-import type { PageQuery, PetStore } from '../pets/store.ts'
+import type { Added, PageQuery, PetStore } from '../pets/store.ts'
 import { readListQuery } from './query.ts'
 
 /** What the operations work on. */
@@ -15,7 +15,10 @@ export interface Context {
 const PET_ID = /^[1-9]\d{0,14}$/
 
 const NOT_UTF8 = errorReply('bad_request', 'The body must be one JSON object in UTF-8, and is not valid UTF-8')
-const STORE_FULL = errorReply('store_full', 'The store has no room for this animal')
+const NOT_ADDED = {
+  store_full: errorReply('store_full', 'The store has no room for this animal'),
+  storage_failed: errorReply('storage_failed', 'The animal could not be kept and was not added: try again'),
+}
 const NO_PET = errorReply('not_found', 'There is no animal with this id')
 const GONE = errorReply('gone', 'This operation is removed: use GET /pets with the status filter')
 const NO_ORDERS = errorReply('not_implemented', 'Orders are said to exist, but the interface does not specify them')
@@ -34,15 +37,19 @@ function nextQuery({ limit, status }: PageQuery, after: number): string {
 }
 
 /** POST /pets: adds the animal of the body. */
-export function createPet({ store, basePath }: Context, { body }: Call): Reply {
+export function createPet({ store, basePath }: Context, { body }: Call): Reply | Promise<Reply> {
   if (!isUtf8(body)) return NOT_UTF8
   const input = parseJson(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString())
   if (!input.ok) return errorReply('bad_request', `The body must be one JSON object: ${describeIssues(input.issues)}`)
   const pet = validateNewPet(input.value)
   if (!pet.ok) return errorReply('invalid_pet', describeIssues(pet.issues))
   const added = store.add(pet.value)
-  if (!added.ok) return STORE_FULL
-  return { status: 201, body: added.json, fields: ['Location', `${basePath}/pets/${added.id}`] }
+  const answer = (settled: Added) => (settled.ok ? created(basePath, settled) : NOT_ADDED[settled.reason])
+  return added instanceof Promise ? added.then(answer) : answer(added)
+}
+
+function created(basePath: string, { id, json }: { id: number; json: string }): Reply {
+  return { status: 201, body: json, fields: ['Location', `${basePath}/pets/${id}`] }
 }
 
 /** GET /pets/{petId}, deprecated by the contract (Versioning): RFC 9745 Deprecation, RFC 8594 Sunset. */

@@ -24,7 +24,7 @@ export function isApiKey(text: string): boolean {
 
 /** The API keys that are valid now, and the check of an `Authorization` field against them. */
 export class Keyring {
-  #keys: readonly string[] = []
+  #anyKey = /(?!)/g
   #padded: readonly Buffer[] = []
   readonly #candidate = Buffer.alloc(MAX_KEY_LENGTH)
 
@@ -35,7 +35,8 @@ export class Keyring {
   /** Makes these keys, and no others, the valid ones from the next request on. */
   replace(keys: readonly string[]): void {
     // The longest first, so that no key's rest stays behind where another is a part of it.
-    this.#keys = keys.toSorted((a, b) => b.length - a.length)
+    const patterns = keys.toSorted((a, b) => b.length - a.length).map(patternOf)
+    this.#anyKey = new RegExp(patterns.join('|') || '(?!)', 'gi')
     this.#padded = keys.map((key) => Buffer.from(key.padEnd(MAX_KEY_LENGTH, '\0'), 'latin1'))
   }
 
@@ -47,9 +48,9 @@ export class Keyring {
     return this.#has(token) ? undefined : INVALID_TOKEN
   }
 
-  /** The text with every key in it blotted out. */
+  /** The text with every key in it blotted out, percent-encoded ones too. */
   redact(text: string): string {
-    return this.#keys.reduce((rest, key) => rest.replaceAll(key, '[key]'), text)
+    return text.replace(this.#anyKey, '[key]')
   }
 
   // All keys are padded to one length and each is compared whole, so that the time tells nothing of any of them.
@@ -61,4 +62,9 @@ export class Keyring {
     for (const key of this.#padded) found = timingSafeEqual(key, this.#candidate) || found
     return found
   }
+}
+
+/** What matches a key in a request target: each character as it is, or as its percent-escape. */
+function patternOf(key: string): string {
+  return Buffer.from(key, 'latin1').toString('hex').replace(/../g, '(?:\\x$&|%$&)')
 }

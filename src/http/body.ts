@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { errorReply, type Reply } from './reply.ts'
 
-const MEDIA_TYPE = /^application\/json\s*(?:;\s*(.*))?$/i
-const CHARSET = /(?:^|;)\s*charset=("?)([^";\s]*)\1\s*(?=;|$)/gi
+const MEDIA_TYPE = /^application\/json\s*(?:;(.*))?$/i
+// A quoted value is matched as a whole, for what looks like a parameter inside it is none.
+const PARAMETER = /(?:^|;)\s*([^\s;=]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
+const UTF_8 = /^(?:utf-8|"utf-8")\s*$/i
 const ACCEPT = ['Accept', 'application/json']
 
 const NOT_JSON = errorReply(
@@ -33,5 +35,7 @@ function isJson(contentType: string | undefined): boolean {
   if (contentType === undefined || contentType === 'application/json') return true
   const [whole, parameters = ''] = MEDIA_TYPE.exec(contentType) ?? []
   if (whole === undefined) return false
-  return [...parameters.matchAll(CHARSET)].every(([, , charset]) => charset?.toLowerCase() === 'utf-8')
+  return [...parameters.matchAll(PARAMETER)].every(
+    ([, name = '', value = '']) => name.toLowerCase() !== 'charset' || UTF_8.test(value),
+  )
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Keyring } from './bearer.ts'
 import { refuseBody } from './body.ts'
-import { errorReply, type Reply } from './reply.ts'
+import { type ErrorReply, errorReply, type Reply } from './reply.ts'
 import { type Call, readTarget, type Route, type Router } from './router.ts'
 
 /** The head of a request: all that is known of it before its body. */
@@ -37,7 +37,7 @@ const NO_BODY = new Uint8Array()
 
 /** Makes the function that leads a request's head through the checks in their order: key, path, method, type, size. */
 export function createDispatch({ router, keyring, maxBody, onBug }: DispatchOptions): (head: RequestHead) => Verdict {
-  return function dispatch({ method, target, headers }) {
+  function dispatch({ method, target, headers }: RequestHead): Verdict {
     const parts = readTarget(target)
     if (parts === undefined) return reply(BAD_TARGET)
     if (parts.path === '*') return reply(method === 'OPTIONS' ? allowing(router.allow) : BAD_TARGET)
@@ -68,10 +68,12 @@ export function createDispatch({ router, keyring, maxBody, onBug }: DispatchOpti
     onBug(error)
     return INTERNAL_ERROR
   }
+
+  return dispatch
 }
 
 /** The 405 that names the methods that would be allowed. */
-export function methodNotAllowed(allow: string): Reply {
+export function methodNotAllowed(allow: string): ErrorReply {
   return errorReply('method_not_allowed', `The method must be one of ${allow}`, ['Allow', allow])
 }
 

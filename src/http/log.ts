@@ -33,13 +33,15 @@ export interface Log {
   readonly on: boolean
   request(entry: RequestEntry): void
   event(level: 'info' | 'warn' | 'error', message: string): void
-  /** Resolves when all lines so far have left the process, or never can. */
+  /** Resolves when all lines so far have left the process, or do not within two seconds. */
   flush(): Promise<void>
 }
 
 /** The log that writes nothing. */
 export const NO_LOG: Log = { on: false, request() {}, event() {}, async flush() {} }
 
+// How long a reader of the log that has stalled can hold up the end of the process.
+const FLUSH_TIMEOUT = 2_000
 // What may wait for a reader of the log that has stalled; the lines beyond it are dropped, and counted.
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
@@ -82,7 +84,14 @@ export function createLog(format: LogFormat, stream: LogStream, redact: (text: s
     on: true,
     request: (entry) => add(line.request(now(), entry, redact)),
     event: (level, message) => add(line.event(now(), level, message)),
-    flush: () => new Promise((resolve) => drain(resolve)),
+    flush: () =>
+      new Promise((resolve) => {
+        const timer = setTimeout(resolve, FLUSH_TIMEOUT)
+        drain(() => {
+          clearTimeout(timer)
+          resolve()
+        })
+      }),
   }
 }
 
@@ -115,7 +124,7 @@ function shown(entry: RequestEntry, redact: (text: string) => string): Shown {
   const { method, target, operation, status = null, ms, bytes, requestId, remote, forwardedFor } = entry
   return {
     method,
-    path: target && redact(target.includes('?') ? target.replace(/=[^&]*/g, '=…') : target),
+    path: target && hideValues(redact(target)),
     operation,
     status,
     ms: Math.round(ms * 1000) / 1000,
@@ -124,6 +133,12 @@ function shown(entry: RequestEntry, redact: (text: string) => string): Shown {
     remote,
     forwardedFor: forwardedFor && redact(forwardedFor),
   }
+}
+
+/** A request target without what the names in its query are set to. */
+function hideValues(target: string): string {
+  const mark = target.indexOf('?')
+  return mark < 0 ? target : target.slice(0, mark) + target.slice(mark).replace(/=[^&]*/g, '=…')
 }
 
 /** A function that tells the time in ISO 8601, and formats it only when the millisecond is a new one. */

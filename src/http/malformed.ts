@@ -1,24 +1,26 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
-import { errorReply, fieldLines, type Reply } from './reply.ts'
+import { type ErrorReply, errorReply, fieldLines } from './reply.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 
-const NO_HOST = errorReply('bad_request', 'An HTTP/1.1 request must have exactly one Host field, naming a host')
+const BAD_HOST = errorReply('bad_request', 'There must be one Host field, naming a host; HTTP/1.0 may leave it out')
 const BAD_VERSION = errorReply('bad_request', 'The HTTP version must be 1.1 or 1.0')
+const BAD_FRAMING = errorReply('bad_request', 'An HTTP/1.0 request must not have a Transfer-Encoding')
 const BAD_EXPECTATION = errorReply('expectation_failed', 'Expect must be 100-continue or left out')
 const HEADERS_TOO_LARGE = errorReply('headers_too_large', 'The request line and header section are too large')
 const EXTENSIONS_TOO_LARGE = errorReply('content_too_large', 'The chunk extensions of the body are too large')
 const TIMED_OUT = errorReply('request_timeout', 'The request did not arrive in time')
 
 /** The answer to a request that node:http reads but HTTP does not allow, or undefined. */
-export function malformedReply({ headers, rawHeaders, httpVersion }: IncomingMessage): Reply | undefined {
-  if (httpVersion === '1.1') {
-    if (!HOST.test(headers.host ?? '/') || isGivenTwice(rawHeaders, 'host')) return NO_HOST
-    if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') return BAD_EXPECTATION
-    return undefined
-  }
-  return httpVersion === '1.0' ? undefined : BAD_VERSION
+export function malformedReply({ headers, rawHeaders, httpVersion }: IncomingMessage): ErrorReply | undefined {
+  const isOld = httpVersion === '1.0'
+  if (httpVersion !== '1.1' && !isOld) return BAD_VERSION
+  if (!HOST.test(headers.host ?? (isOld ? '' : '/')) || isGivenTwice(rawHeaders, 'host')) return BAD_HOST
+  // Whoever forwarded this may have seen other bounds of the body (RFC 9112 §6.1). HTTP/1.0 knows no Expect either.
+  if (isOld) return headers['transfer-encoding'] === undefined ? undefined : BAD_FRAMING
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') return BAD_EXPECTATION
+  return undefined
 }
 
 // `headers` holds only the first Host; what reads the last one, a proxy say, would take the request for another.
@@ -32,7 +34,7 @@ function isGivenTwice(rawHeaders: readonly string[], name: string): boolean {
 }
 
 /** The answer to what node:http reports by `clientError`; undefined where the connection is lost and none can be given. */
-export function failureReply(error: NodeJS.ErrnoException & { reason?: string }): Reply | undefined {
+export function failureReply(error: NodeJS.ErrnoException & { reason?: string }): ErrorReply | undefined {
   switch (error.code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return TIMED_OUT
@@ -47,10 +49,10 @@ export function failureReply(error: NodeJS.ErrnoException & { reason?: string })
 }
 
 /** A reply as bytes for a socket that has no ServerResponse: the connection closes after it. */
-export function rawAnswer(reply: Reply): string {
-  const lines = fieldLines(reply, Buffer.byteLength(reply.body ?? ''), undefined)
+export function rawAnswer(reply: ErrorReply): string {
+  const lines = fieldLines(reply, Buffer.byteLength(reply.body), undefined)
   lines.push('Date', new Date().toUTCString(), 'Connection', 'close')
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`
   for (let at = 0; at < lines.length; at += 2) head += `${lines[at]}: ${lines[at + 1]}\r\n`
-  return `${head}\r\n${reply.body ?? ''}`
+  return `${head}\r\n${reply.body}`
 }

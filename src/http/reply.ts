@@ -25,14 +25,20 @@ export const ERROR_STATUS = {
   headers_too_large: 431,
   internal_error: 500,
   not_implemented: 501,
+  storage_failed: 503,
   store_full: 507,
 } as const
 
 /** A machine-readable code of the contract's Error. */
 export type ErrorCode = keyof typeof ERROR_STATUS
 
+/** An answer of 400 or above. */
+export interface ErrorReply extends Reply {
+  readonly body: string
+}
+
 /** The one writer of errors: an Error of exactly `code`, `message` and `status`. */
-export function errorReply(code: ErrorCode, message: string, fields: readonly string[] = []): Reply {
+export function errorReply(code: ErrorCode, message: string, fields: readonly string[] = []): ErrorReply {
   const status = ERROR_STATUS[code]
   return { status, fields, body: JSON.stringify({ code, message, status }) }
 }

@@ -5,7 +5,7 @@ import { contentTooLarge } from './body.ts'
 import { methodNotAllowed, type RequestHead, type Verdict } from './dispatch.ts'
 import type { Log } from './log.ts'
 import { failureReply, malformedReply, rawAnswer } from './malformed.ts'
-import { fieldLines, readRequestId, type Reply } from './reply.ts'
+import { type ErrorReply, fieldLines, readRequestId, type Reply } from './reply.ts'
 
 /** Bounds on what a connection may ask for: bytes, and milliseconds. */
 export interface Limits {
@@ -55,6 +55,8 @@ interface Exchange {
   readonly requestId: string | undefined
   readonly started: number
   operation: string | undefined
+  /** Its answer says `Connection: close`: the client takes no request behind it for processed (RFC 9112 §9.6). */
+  isLast: boolean
 }
 
 interface Connection {
@@ -91,9 +93,9 @@ export class HttpServer {
     this.#server.on('checkContinue', (req, res) => this.#receive(req, res, true))
     this.#server.on('checkExpectation', (req, res) => this.#receive(req, res, true))
     this.#server.on('clientError', (error, socket) => this.#fail(socket, failureReply(error)))
-    this.#server.on('connect', (_req, socket) => {
+    this.#server.on('connect', (req, socket) => {
       socket.on('error', () => socket.destroy()).resume()
-      this.#fail(socket, methodNotAllowed(options.allow))
+      this.#fail(socket, malformedReply(req) ?? methodNotAllowed(options.allow))
     })
   }
 
@@ -127,6 +129,7 @@ export class HttpServer {
     }, drain)
     await closed
     clearTimeout(timer)
+    this.#server.close() // http's own after all, to end the checks of the time-outs
     return this.#cut
   }
 
@@ -148,11 +151,22 @@ export class HttpServer {
 
   #receive(req: IncomingMessage, res: ServerResponse, isExpecting: boolean): void {
     const connection = this.#connections.get(req.socket)
-    if (connection === undefined || req.socket.writableEnded) return // the connection's last answer is given
+    const before = connection?.latest
+    // The connection's last answer is given: what still comes is read, so that the client gets to reading, and dropped.
+    if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const started = this.#options.log.on ? performance.now() : 0
     const requestId = readRequestId(req.headers['x-request-id'])
-    const exchange: Exchange = { req, res, requestId, started, operation: undefined }
+    const exchange: Exchange = { req, res, requestId, started, operation: undefined, isLast: false }
     connection.latest = exchange
+    if (before === undefined || before.res.headersSent) return this.#process(exchange, isExpecting)
+    // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2).
+    before.res.once('close', () => {
+      if (!before.isLast && !res.headersSent) this.#process(exchange, isExpecting)
+    })
+  }
+
+  #process(exchange: Exchange, isExpecting: boolean): void {
+    const { req, res } = exchange
     const malformed = malformedReply(req)
     if (malformed !== undefined) return this.#send(exchange, malformed, true)
     const { method = '', url: target = '', headers } = req
@@ -191,18 +205,19 @@ export class HttpServer {
     const { res, requestId } = exchange
     const length = reply.body === undefined ? 0 : Buffer.byteLength(reply.body)
     const lines = fieldLines(reply, length, requestId)
-    if (close || this.#draining) lines.push('Connection', 'close')
+    exchange.isLast = close || this.#draining || !res.shouldKeepAlive
+    if (exchange.isLast) lines.push('Connection', 'close')
     res.writeHead(reply.status, lines).end(reply.body)
     this.#record(exchange, reply.status, exchange.req.method === 'HEAD' ? 0 : length)
   }
 
   /** Answers what node could not read as a request, or not in time, in its place behind the answers before it. */
-  #fail(stream: Duplex, reply: Reply | undefined): void {
+  #fail(stream: Duplex, reply: ErrorReply | undefined): void {
     const connection = this.#connections.get(stream)
     if (connection === undefined || reply === undefined) return void stream.destroy()
-    if (connection.failed) return
-    connection.failed = true
     const { socket, latest } = connection
+    if (connection.failed || latest?.isLast) return
+    connection.failed = true
     if (latest === undefined || latest.req.complete) {
       afterAnswer(latest, () => this.#sendRaw(socket, reply))
     } else if (latest.res.headersSent) {
@@ -212,11 +227,11 @@ export class HttpServer {
     }
   }
 
-  #sendRaw(socket: Socket, reply: Reply): void {
+  #sendRaw(socket: Socket, reply: ErrorReply): void {
     if (!socket.writable) return
     socket.write(rawAnswer(reply))
     this.#linger(socket)
-    const bytes = Buffer.byteLength(reply.body ?? '')
+    const bytes = Buffer.byteLength(reply.body)
     this.#options.log.request({ status: reply.status, ms: 0, bytes, remote: socket.remoteAddress })
   }
 

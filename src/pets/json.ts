@@ -23,7 +23,7 @@ export function parseJson(text: string): Result<unknown> {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    const message = String(error).replace(/^SyntaxError: |, (?:\.\.\.)?".*$/gs, '')
+    const message = String(error).replace(/^SyntaxError: (?:".*" )?|, (?:\.\.\.)?".*$/gs, '')
     return { ok: false, issues: [{ path: '', code: 'syntax', message }] }
   }
   return { ok: true, value: MAY_ROUND.test(text) ? exactNumbers(text) : value }

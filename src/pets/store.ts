@@ -14,7 +14,34 @@ export interface Page {
 }
 
 /** What became of an addition: the new pet's id and JSON, or why it was not added. */
-export type Added = { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' }
+export type Added = { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' | 'storage_failed' }
+
+/** Keeps pets; they are only ever added. */
+export interface PetStore {
+  /** How many pets there are. */
+  readonly size: number
+  /** The JSON of one pet. */
+  get(id: number): string | undefined
+  /** One page of pets in ascending order of id. */
+  page(query: PageQuery): Page
+  /** Adds a pet under the next id. Never rejects. */
+  add(pet: NewPet): Added | Promise<Added>
+  /** Resolves when all that was acknowledged is where it is kept. Nothing is added after that. */
+  close(): Promise<void>
+}
+
+/** A pet as a store keeps it. */
+export interface StoredPet {
+  readonly id: number
+  readonly json: string
+  readonly status: PetStatus | undefined
+}
+
+/** A pet that is to be added. */
+export interface Draft extends StoredPet {
+  /** Bytes of JSON (UTF-8) that the store would hold with it. */
+  readonly total: number
+}
 
 // V8 holds no more entries in one Map.
 const MAX_PETS = 2 ** 24 - 1
@@ -23,7 +50,7 @@ const MAX_PETS = 2 ** 24 - 1
  * Keeps pets in memory, by id and in ascending order of it. A pet never changes and never goes: its JSON is written once,
  * when it is added, and a page only joins what is written, so that a page costs its own length and not the store's.
  */
-export class PetStore {
+export class MemoryStore implements PetStore {
   readonly #maxBytes: number
   readonly #pets = new Map<number, string>()
   readonly #ids: number[] = []
@@ -36,17 +63,19 @@ export class PetStore {
     this.#maxBytes = maxBytes
   }
 
-  /** How many pets there are. */
   get size(): number {
     return this.#pets.size
   }
 
-  /** The JSON of one pet. */
+  /** The JSON of all pets in ascending order of id. */
+  values(): IterableIterator<string> {
+    return this.#pets.values()
+  }
+
   get(id: number): string | undefined {
     return this.#pets.get(id)
   }
 
-  /** One page of pets in ascending order of id. */
   page({ limit, after, status }: PageQuery): Page {
     const ids = status === undefined ? this.#ids : this.#idsByStatus[status]
     const start = firstAbove(ids, after)
@@ -56,18 +85,41 @@ export class PetStore {
     return last === undefined || start + limit >= ids.length ? { json } : { json, next: last }
   }
 
-  /** Adds a pet under the next id, unless there is no room for it. */
   add(pet: NewPet): Added {
-    const id = this.#lastId + 1
+    const draft = this.draft(pet)
+    if (draft === undefined) return { ok: false, reason: 'store_full' }
+    this.keep(draft)
+    return { ok: true, id: draft.id, json: draft.json }
+  }
+
+  /** Drafts a pet behind all that are here and, where one is given, behind another draft; undefined where there is no room. */
+  draft(pet: NewPet, before?: Draft): Draft | undefined {
+    const id = (before?.id ?? this.#lastId) + 1
     const json = petJson(id, pet)
-    const bytes = Buffer.byteLength(json)
-    if (this.#bytes + bytes > this.#maxBytes || this.#pets.size >= MAX_PETS) return { ok: false, reason: 'store_full' }
+    const total = (before?.total ?? this.#bytes) + Buffer.byteLength(json)
+    const size = this.#pets.size + id - this.#lastId
+    return total > this.#maxBytes || size > MAX_PETS ? undefined : { id, json, status: pet.status, total }
+  }
+
+  /** Adds a pet that was drafted. */
+  keep(draft: Draft): void {
+    this.#insert(draft)
+    this.#bytes = draft.total
+  }
+
+  /** Adds a pet that was stored before, with an id above all that are here, whether or not there is room. */
+  load(pet: StoredPet): void {
+    this.#insert(pet)
+    this.#bytes += Buffer.byteLength(pet.json)
+  }
+
+  async close(): Promise<void> {}
+
+  #insert({ id, json, status }: StoredPet): void {
     this.#pets.set(id, json)
     this.#ids.push(id)
-    if (pet.status !== undefined) this.#idsByStatus[pet.status].push(id)
-    this.#bytes += bytes
+    if (status !== undefined) this.#idsByStatus[status].push(id)
     this.#lastId = id
-    return { ok: true, id, json }
   }
 }
 

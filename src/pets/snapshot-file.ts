@@ -1,0 +1,191 @@
+import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { CLOSING, HEADER_BYTES, headerLine, readSnapshot, type Seal } from './snapshot-reader.ts'
+import type { StoredPet } from './store.ts'
+
+/** The memory that a snapshot file is read into, and written anew from. */
+export interface Contents {
+  load(pet: StoredPet): void
+  /** The JSON of all pets in ascending order of id. */
+  values(): Iterable<string>
+}
+
+const CLOSING_LINE = Buffer.from(`${CLOSING}\n`)
+const NEW_FILE_MODE = 0o666
+const PIECE_CHARACTERS = 2 ** 20
+
+/**
+ * One JSON document, an animal a line. Adding overwrites the closing line at the known end with animals and a new closing
+ * line; no animal's line is touched again. The first line tells how many bytes of animals were acknowledged for certain, and
+ * their checksum: it is overwritten after each addition, without being waited for, so it is never ahead of the disk. By it a
+ * torn end, which nobody was promised, is told from the loss of what somebody was.
+ */
+export class SnapshotFile {
+  readonly #path: string
+  readonly #beside: string
+  readonly #contents: Contents
+  #handle: FileHandle | undefined
+  #seal: Seal = { bytes: 0, crc32: 0 }
+  /** A write failed: the file must be put in order before the next one. */
+  #isBroken = false
+
+  constructor(path: string, contents: Contents) {
+    this.#path = path
+    this.#beside = `${path}.new`
+    this.#contents = contents
+  }
+
+  /**
+   * Opens the file, or makes it, and loads what it holds.
+   *
+   * @returns What was mended, for the log; undefined when nothing had to be.
+   * @throws Error, the file being as it was, when it is not a snapshot, or damaged, or cannot be read and written.
+   */
+  async open(): Promise<string | undefined> {
+    try {
+      return await this.#load()
+    } catch (error) {
+      await this.#handle?.close()
+      throw error
+    }
+  }
+
+  /** Adds animals; resolves when they are on disk. When it rejects, they are not in the file. */
+  async append(pets: readonly string[]): Promise<void> {
+    if (this.#isBroken) await this.#mend()
+    const comma = this.#seal.bytes === 0 ? '' : ','
+    const lines = Buffer.from(`${comma}${pets.join('\n,')}\n`)
+    try {
+      const handle = this.#open
+      await writeAll(handle, Buffer.concat([lines, CLOSING_LINE]), this.#end)
+      await Promise.all([handle.datasync(), this.#assertInPlace()])
+    } catch (error) {
+      this.#isBroken = true
+      await this.#putBack().catch(() => {}) // tried again before the next addition
+      throw error
+    }
+    this.#seal = { bytes: this.#seal.bytes + lines.length, crc32: crc32(lines, this.#seal.crc32) }
+  }
+
+  /** Writes into the first line what was acknowledged until now. */
+  async writeSeal(): Promise<void> {
+    await writeAll(this.#open, Buffer.from(headerLine(this.#seal)), 0)
+  }
+
+  /** Closes the file; what was acknowledged is in it already. */
+  async close(): Promise<void> {
+    if (this.#handle === undefined) return
+    await this.writeSeal().catch(() => {})
+    await this.#handle.datasync().catch(() => {})
+    await this.#handle.close()
+  }
+
+  async #load(): Promise<string | undefined> {
+    await unlink(this.#beside).catch(ignoreMissing) // left by a process that ended while it wrote the file anew
+    const found = await stat(this.#path).catch(ignoreMissing)
+    if (found === undefined) {
+      await this.#replace(NEW_FILE_MODE)
+      return undefined
+    }
+    if (!found.isFile()) throw new Error('must be a regular file')
+    this.#handle = await open(this.#path, 'r+')
+    const read = await readSnapshot(this.#handle, found.size, (pet) => this.#contents.load(pet))
+    this.#seal = read.seal
+    if (!read.isSealed) await this.#replace(found.mode)
+    else if (!read.isClosed) await this.#putBack()
+    if (read.isClosed) return undefined
+    return `the last ${found.size - read.end} bytes were cut off: the end of a write that was never acknowledged`
+  }
+
+  get #end(): number {
+    return HEADER_BYTES + this.#seal.bytes
+  }
+
+  get #open(): FileHandle {
+    if (this.#handle === undefined) throw new Error('is not open')
+    return this.#handle
+  }
+
+  /** Puts the file in order after a failure: a removed one is made again, any other put back to its last good end. */
+  async #mend(): Promise<void> {
+    if ((await stat(this.#path).catch(ignoreMissing)) === undefined) await this.#replace(NEW_FILE_MODE)
+    else await this.#putBack()
+    this.#isBroken = false
+  }
+
+  /** Ends the file with the closing line behind the last animal that was acknowledged. */
+  async #putBack(): Promise<void> {
+    await writeAll(this.#open, CLOSING_LINE, this.#end)
+    await this.#open.truncate(this.#end + CLOSING_LINE.length)
+    await this.writeSeal()
+    await this.#open.datasync()
+  }
+
+  /** A file that is no longer found at its path would be lost with the process, however well it is written. */
+  async #assertInPlace(): Promise<void> {
+    const [here, ours] = await Promise.all([stat(this.#path), this.#open.stat()])
+    if (here.ino !== ours.ino || here.dev !== ours.dev) throw new Error('another file stands in its place')
+  }
+
+  /** Writes the file anew: beside the old one, and in its place only when it is whole and on disk. */
+  async #replace(mode: number): Promise<void> {
+    const beside = this.#beside
+    const handle = await open(beside, 'w+', mode)
+    try {
+      const seal = await writePets(handle, this.#contents.values())
+      await writeAll(handle, Buffer.from(headerLine(seal)), 0)
+      await handle.sync()
+      await rename(beside, this.#path)
+      await syncFolder(dirname(this.#path))
+      await this.#handle?.close()
+      this.#handle = handle
+      this.#seal = seal
+    } catch (error) {
+      await handle.close()
+      await unlink(beside).catch(ignoreMissing)
+      throw error
+    }
+  }
+}
+
+/** Writes all animals and the closing line behind the place of the first line. */
+async function writePets(handle: FileHandle, pets: Iterable<string>): Promise<Seal> {
+  const seal = { bytes: 0, crc32: 0 }
+  let piece = ''
+  const flush = async () => {
+    const lines = Buffer.from(piece)
+    await writeAll(handle, lines, HEADER_BYTES + seal.bytes)
+    seal.bytes += lines.length
+    seal.crc32 = crc32(lines, seal.crc32)
+    piece = ''
+  }
+  let comma = ''
+  for (const pet of pets) {
+    piece += `${comma}${pet}\n`
+    comma = ','
+    if (piece.length > PIECE_CHARACTERS) await flush()
+  }
+  await flush()
+  await writeAll(handle, CLOSING_LINE, HEADER_BYTES + seal.bytes)
+  return seal
+}
+
+/** Writes bytes at a place in a file; one write may take only a part of them. */
+async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let written = 0; written < bytes.length;) {
+    const { bytesWritten } = await handle.write(bytes, written, bytes.length - written, position + written)
+    written += bytesWritten
+  }
+}
+
+/** Puts a new name in a folder on disk. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  await folder.sync()
+  await folder.close()
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error
+}

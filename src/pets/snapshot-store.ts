@@ -1,0 +1,140 @@
+import { realpath } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { messageOf } from './errors.ts'
+import { type Lock, takeLock } from './lock.ts'
+import type { NewPet } from './pet.ts'
+import { SnapshotFile } from './snapshot-file.ts'
+import { type Added, type Draft, MemoryStore, type Page, type PageQuery, type PetStore } from './store.ts'
+
+/** What {@link openSnapshotStore} is told. */
+export interface SnapshotOptions {
+  /** The file; it is made where it is missing. */
+  path: string
+  /** How many bytes of pets' JSON (UTF-8) are kept; a pet beyond them is not added. */
+  maxBytes: number
+  /** Told what its owner should know: what was mended, that writing fails, that it works again. */
+  report: (level: 'info' | 'warn' | 'error', message: string) => void
+}
+
+interface Waiting {
+  readonly pet: NewPet
+  readonly resolve: (added: Added) => void
+}
+
+/** Opens a store that keeps its pets in a file. Rejects with an Error that names file, line and reason. */
+export async function openSnapshotStore(options: SnapshotOptions): Promise<PetStore> {
+  const { path, maxBytes, report } = options
+  let lock: Lock | undefined
+  try {
+    const real = await realPath(path)
+    lock = await takeLock(`${real}.lock`)
+    const memory = new MemoryStore(maxBytes)
+    const file = new SnapshotFile(real, memory)
+    const mended = await file.open()
+    if (mended !== undefined) report('warn', `${path}: ${mended}`)
+    return new SnapshotStore(options, memory, file, lock)
+  } catch (error) {
+    await lock?.release()
+    throw new Error(`${path}: ${messageOf(error)}`)
+  }
+}
+
+/**
+ * Keeps pets in memory and in a file: a pet is added, and its addition answered, when it is on disk. Those that arrive while
+ * a write is under way go out together in the next one.
+ */
+class SnapshotStore implements PetStore {
+  readonly #options: SnapshotOptions
+  readonly #memory: MemoryStore
+  readonly #file: SnapshotFile
+  readonly #lock: Lock
+  #waiting: Waiting[] = []
+  #writing: Promise<void> | undefined
+  #isFailing = false
+  #isClosed = false
+
+  constructor(options: SnapshotOptions, memory: MemoryStore, file: SnapshotFile, lock: Lock) {
+    this.#options = options
+    this.#memory = memory
+    this.#file = file
+    this.#lock = lock
+  }
+
+  get size(): number {
+    return this.#memory.size
+  }
+
+  get(id: number): string | undefined {
+    return this.#memory.get(id)
+  }
+
+  page(query: PageQuery): Page {
+    return this.#memory.page(query)
+  }
+
+  add(pet: NewPet): Promise<Added> {
+    return new Promise((resolve) => {
+      if (this.#isClosed) return resolve({ ok: false, reason: 'storage_failed' })
+      this.#waiting.push({ pet, resolve })
+      this.#writing ??= this.#writeAll()
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#writing
+    await this.#file.close()
+    await this.#lock.release()
+  }
+
+  async #writeAll(): Promise<void> {
+    await undefined // the other additions of this turn of the event loop join the first batch
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting
+      this.#waiting = []
+      await this.#write(batch)
+    }
+    this.#writing = undefined
+  }
+
+  async #write(batch: readonly Waiting[]): Promise<void> {
+    const drafts: { draft: Draft; resolve: Waiting['resolve'] }[] = []
+    for (const { pet, resolve } of batch) {
+      const draft = this.#memory.draft(pet, drafts.at(-1)?.draft)
+      if (draft === undefined) resolve({ ok: false, reason: 'store_full' })
+      else drafts.push({ draft, resolve })
+    }
+    if (drafts.length === 0) return
+    try {
+      await this.#file.append(drafts.map(({ draft }) => draft.json))
+    } catch (error) {
+      this.#fail(error)
+      for (const { resolve } of drafts) resolve({ ok: false, reason: 'storage_failed' })
+      return
+    }
+    for (const { draft, resolve } of drafts) {
+      this.#memory.keep(draft)
+      resolve({ ok: true, id: draft.id, json: draft.json })
+    }
+    this.#recover()
+    await this.#file.writeSeal().catch(() => {}) // what cannot be written is found by the next addition
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isFailing) return
+    this.#isFailing = true
+    const { path, report } = this.#options
+    report('error', `${path}: animals are not added while it cannot be written: ${messageOf(error)}`)
+  }
+
+  #recover(): void {
+    if (!this.#isFailing) return
+    this.#isFailing = false
+    this.#options.report('info', `${this.#options.path}: it can be written again`)
+  }
+}
+
+/** The path without symbolic links, so that a file has one lock whatever it is called by. */
+async function realPath(path: string): Promise<string> {
+  return realpath(path).catch(async () => join(await realpath(dirname(path)), basename(path)))
+}

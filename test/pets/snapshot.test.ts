@@ -1,0 +1,348 @@
+import assert from 'node:assert/strict'
+import { randomInt } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { open as openFile } from 'node:fs/promises'
+import { mock, test, type TestContext } from 'node:test'
+import type { NewPet } from '../../src/pets/pet.ts'
+import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
+import type { PetStore } from '../../src/pets/store.ts'
+import { folderOf, Random } from '../support.ts'
+
+const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
+const PLAIN = '{"petstore":1,"pets":['
+const PETS: NewPet[] = [
+  { name: 'Rex', categoryId: 7, status: 'available' },
+  { name: 'Zoë "the cat" 🐈', categoryId: 2n ** 63n - 1n },
+  { name: '', categoryId: -1, status: 'sold' },
+]
+const LINES = [
+  '{"id":1,"name":"Rex","categoryId":7,"status":"available"}',
+  '{"id":2,"name":"Zoë \\"the cat\\" 🐈","categoryId":9223372036854775807}',
+  '{"id":3,"name":"","categoryId":-1,"status":"sold"}',
+]
+
+/** Opens a file, and closes it at the end of the test. */
+async function open(t: TestContext, path: string, reports: string[] = []): Promise<PetStore> {
+  const report = (level: string, message: string) => reports.push(`${level}: ${message}`)
+  const store = await openSnapshotStore({ path, maxBytes: 1e9, report })
+  t.after(() => store.close())
+  return store
+}
+
+function all(store: PetStore): string {
+  return store.page({ limit: 1_000, after: 0 }).json
+}
+
+/** A file that a store wrote and closed. */
+async function written(t: TestContext, pets: readonly NewPet[] = PETS): Promise<string> {
+  const path = `${folderOf(t)}/pets.json`
+  const store = await open(t, path)
+  for (const pet of pets) await store.add(pet)
+  await store.close()
+  return path
+}
+
+test('the file is one JSON document, an animal a line, at any moment between two writes', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  const store = await open(t, path)
+  assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')).pets, [])
+  for (const [at, pet] of PETS.entries()) {
+    await store.add(pet)
+    const lines = readFileSync(path, 'utf8').split('\n')
+    assert.equal(JSON.parse(lines.join('\n')).petstore, 1)
+    assert.deepEqual(lines.slice(1), [
+      ...LINES.slice(0, at + 1).map((line, at) => (at > 0 ? `,${line}` : line)),
+      ']}',
+      '',
+    ])
+  }
+})
+
+test('what was added is there after the next start, and ids go on', async (t) => {
+  const store = await open(t, await written(t))
+  assert.equal(all(store), `[${LINES}]`)
+  assert.deepEqual(store.page({ limit: 9, after: 0, status: 'sold' }).json, `[${LINES[2]}]`)
+  assert.deepEqual(await store.add({ name: 'Tom', categoryId: 1 }), {
+    ok: true,
+    id: 4,
+    json: '{"id":4,"name":"Tom","categoryId":1}',
+  })
+})
+
+test('animals that arrive while a write is under way go out together in the next one', async (t) => {
+  const folder = folderOf(t)
+  const store = await open(t, `${folder}/pets.json`)
+  const probe = await openFile(`${folder}/probe`, 'w')
+  t.after(() => probe.close())
+  const sync = mock.method(Object.getPrototypeOf(probe), 'datasync')
+  t.after(() => sync.mock.restore())
+  const first = store.add(PETS[0] ?? assert.fail())
+  await new Promise(setImmediate)
+  await Promise.all([first, ...Array.from({ length: 50 }, () => store.add({ name: 'x', categoryId: 1 }))])
+  assert.equal(sync.mock.callCount(), 2)
+  assert.equal(store.size, 51)
+})
+
+test('a file written by hand is read, and written anew with a checksum', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  const pretty = [
+    '{ "name": "Rex", "id": 5, "extra": 1, "categoryId": 7.0 }',
+    ', {"id":9,"name":"\\u0041","categoryId":9007199254740993}',
+  ]
+  writeFileSync(path, `${PLAIN}\r\n${pretty.join('\r\n')}\r\n]}`)
+  const store = await open(t, path)
+  assert.equal(all(store), '[{"id":5,"name":"Rex","categoryId":7},{"id":9,"name":"A","categoryId":9007199254740993}]')
+  assert.deepEqual(await store.add({ name: 'Tom', categoryId: 1 }), {
+    ok: true,
+    id: 10,
+    json: '{"id":10,"name":"Tom","categoryId":1}',
+  })
+  assert.match(
+    readFileSync(path, 'utf8'),
+    /^\{"petstore":1,"acknowledged":\{"bytes":\d+,"crc32":\d+\} *,"pets":\[\n\{"id":5/,
+  )
+})
+
+test('a file larger than what is read at once is read whole, long lines among the short', async (t) => {
+  const names = Array.from({ length: 300 }, (_, at) => (at === 150 ? 'long '.repeat(600_000) : `${at}é`.repeat(2_000)))
+  const path = await written(
+    t,
+    names.map((name, categoryId) => ({ name, categoryId })),
+  )
+  assert.ok(statSync(path).size > 4 * 2 ** 20)
+  const store = await open(t, path)
+  assert.deepEqual(
+    JSON.parse(all(store)).map((pet: NewPet) => pet.name),
+    names,
+  )
+})
+
+test('a torn end is cut off, and the report says how many bytes', async (t) => {
+  const path = await written(t)
+  const whole = readFileSync(path, 'utf8')
+  for (const torn of [
+    '',
+    ',',
+    ',{"id":4,"name":"To',
+    `,{"id":4,"name":"Tom","categoryId":1}\n,{"id":5`,
+    '\0'.repeat(5_000),
+    ',{"id":4,"nam\n,{"id":5}\n]}\n',
+  ]) {
+    writeFileSync(path, whole.replace(/\]\}\n$/, torn))
+    const reports: string[] = []
+    const store = await open(t, path, reports)
+    const kept = torn.includes('Tom') ? `[${[...LINES, '{"id":4,"name":"Tom","categoryId":1}']}]` : `[${LINES}]`
+    assert.equal(all(store), kept, torn)
+    const bytes = torn.includes('Tom') ? 8 : Buffer.byteLength(torn)
+    assert.deepEqual(reports, [
+      `warn: ${path}: the last ${bytes} bytes were cut off: the end of a write that was never acknowledged`,
+    ])
+    await store.close()
+    assert.equal(JSON.stringify(JSON.parse(readFileSync(path, 'utf8')).pets.length), torn.includes('Tom') ? '4' : '3')
+  }
+})
+
+/** Opens a file: it must hold what is expected, or be refused by line and reason and left as it was. */
+async function isRefused(path: string, expected: string): Promise<boolean> {
+  const before = readFileSync(path)
+  let store: PetStore
+  try {
+    store = await openSnapshotStore({ path, maxBytes: 1e9, report() {} })
+  } catch (error) {
+    assert.match(String(error), /^Error: .*pets\.json: line \d+: [^\n]+$/)
+    assert.deepEqual(readFileSync(path), before)
+    return true
+  }
+  assert.equal(all(store), expected)
+  await store.close()
+  return false
+}
+
+test('a file cut anywhere keeps what was acknowledged, or is refused and left as it was', async (t) => {
+  const path = await written(t)
+  const whole = readFileSync(path)
+  let refused = 0
+  for (let cut = 0; cut < whole.length; cut++) {
+    writeFileSync(path, whole.subarray(0, cut))
+    if (await isRefused(path, `[${LINES}]`)) refused++
+  }
+  assert.equal(refused, whole.length - ']}\n'.length)
+})
+
+test(`a file with one byte changed keeps what was acknowledged, or is refused (SEED=${SEED})`, async (t) => {
+  const random = new Random(SEED)
+  const pets = Array.from({ length: 20 }, () => ({ name: random.string(), categoryId: random.int64() }))
+  const path = await written(t, pets)
+  const whole = readFileSync(path)
+  const expected = JSON.stringify(
+    pets.map(({ name, categoryId }, at) => ({ id: at + 1, name, categoryId: `${categoryId}` })),
+  )
+  let refused = 0
+  for (let count = 0; count < 500; count++) {
+    const changed = Buffer.from(whole)
+    const at = random.integer(0, whole.length - 1)
+    changed[at] = (changed[at] ?? 0) ^ random.integer(1, 255)
+    writeFileSync(path, changed)
+    if (await isRefused(path, expected.replace(/"(-?\d+)"\}/g, '$1}'))) refused++
+  }
+  assert.ok(refused > 450, `only ${refused} of 500 were refused`)
+})
+
+test('a damaged file is refused with its line and the reason', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  const sealed = readFileSync(await written(t), 'utf8')
+  const rows: [string, RegExp][] = [
+    ['', /line 1: must be \{"petstore":1,"pets":\[, but the file is empty$/],
+    ['[]', /line 1: must be \{"petstore":1,"pets":\[$/],
+    ['{"petstore":2,"pets":[\n]}\n', /line 1: is of version 2; this server reads version 1$/],
+    [`${PLAIN}\n${LINES[0]}\n${LINES[1]}\n]}\n`, /line 3: must begin with a comma$/],
+    [`${PLAIN}\n${LINES[0]}\n,${LINES[0]}\n]}\n`, /line 3: must have an id above 1, the one before$/],
+    [`${PLAIN}\n{"name":"","categoryId":1}\n]}\n`, /line 2: must have an id above 0, the one before$/],
+    [`${PLAIN}\n{"id":1.5,"name":"","categoryId":1}\n]}\n`, /line 2: must have an id above 0, the one before$/],
+    [`${PLAIN}\n{"id":1,"name":7,"categoryId":1}\n]}\n`, /line 2: name must be a string$/],
+    [`${PLAIN}\n{"id":1,"name":\n]}\n`, /line 2: Unexpected end of JSON input$/],
+    [`${PLAIN}\n${LINES[0]}\n]}\nmore\nand more\n`, /line 4: must begin with a comma$/],
+    [sealed.replace(' ,', ','), /line 1: must be 100 bytes long, or/],
+    [
+      sealed.replace('Rex', 'Rey'),
+      /line 1: its checksum is not that of the animals: .* make this line \{"petstore":1,"pets":\[/,
+    ],
+    [sealed.replace('"name":"",', ''), /line 4: name is required/],
+    [
+      sealed.slice(0, sealed.lastIndexOf(',{')),
+      /line 3: .*: \d+ bytes of animals were acknowledged, and only \d+ are here$/,
+    ],
+  ]
+  for (const [text, reason] of rows) {
+    writeFileSync(path, text)
+    await assert.rejects(
+      open(t, path),
+      (error: Error) => error.message.startsWith(path) && reason.test(error.message),
+      text,
+    )
+    assert.equal(readFileSync(path, 'utf8'), text)
+  }
+  writeFileSync(
+    path,
+    Buffer.concat([Buffer.from(`${PLAIN}\n{"id":1,"name":"`), Buffer.from([0xff]), Buffer.from('"\n]}\n')]),
+  )
+  await assert.rejects(open(t, path), /line 2: must be UTF-8$/)
+  assert.deepEqual(readdirSync(path.slice(0, -'/pets.json'.length)), ['pets.json'])
+})
+
+test('what is not a regular file, or in no folder, is refused', async (t) => {
+  const folder = folderOf(t)
+  mkdirSync(`${folder}/pets.json`)
+  await assert.rejects(open(t, `${folder}/pets.json`), /pets\.json: must be a regular file$/)
+  await assert.rejects(open(t, '/dev/null'), /^Error: \/dev\/null: /)
+  await assert.rejects(open(t, `${folder}/none/pets.json`), /none\/pets\.json: ENOENT/)
+})
+
+test(
+  'a file that may not be written is refused',
+  { skip: process.getuid?.() === 0 && 'root may write it' },
+  async (t) => {
+    const path = await written(t)
+    chmodSync(path, 0o400)
+    await assert.rejects(open(t, path), /pets\.json: EACCES/)
+  },
+)
+
+test('a file that fails to be written answers storage_failed, goes on reading, and mends itself', async (t) => {
+  const folder = folderOf(t)
+  const path = `${folder}/pets.json`
+  const reports: string[] = []
+  const store = await open(t, path, reports)
+  const rex = PETS[0] ?? assert.fail()
+  await store.add(rex)
+  const probe = await openFile(`${folder}/probe`, 'w')
+  t.after(() => probe.close())
+  for (const method of ['write', 'datasync', 'truncate'] as const) {
+    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' })
+    const write = mock.method(Object.getPrototypeOf(probe), 'write', () => Promise.reject(full))
+    const failing =
+      method === 'write' ? write : mock.method(Object.getPrototypeOf(probe), method, () => Promise.reject(full))
+    if (method !== 'write') write.mock.restore()
+    const added = await Promise.all([store.add(rex), store.add(rex)])
+    if (method !== 'truncate') assert.deepEqual(added, Array(2).fill({ ok: false, reason: 'storage_failed' }))
+    failing.mock.restore()
+    assert.equal(store.get(1), LINES[0])
+    assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, store.size)
+    const { size } = store
+    assert.deepEqual(await store.add(rex), { ok: true, id: size + 1, json: LINES[0]?.replace('1', `${size + 1}`) })
+    assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, size + 1)
+  }
+  assert.deepEqual(reports.slice(0, 2), [
+    `error: ${path}: animals are not added while it cannot be written: ENOSPC: no space left on device`,
+    `info: ${path}: it can be written again`,
+  ])
+})
+
+test('a file that was removed answers storage_failed once, and is made again whole', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  unlinkSync(path)
+  const tom: NewPet = { name: 'Tom', categoryId: 1 }
+  assert.deepEqual(await store.add(tom), { ok: false, reason: 'storage_failed' })
+  assert.equal(store.size, 3)
+  assert.deepEqual(await store.add(tom), { ok: true, id: 4, json: '{"id":4,"name":"Tom","categoryId":1}' })
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 4)
+})
+
+test('another file in its place is not written to; back in place, it goes on', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  renameSync(path, `${path}.away`)
+  writeFileSync(path, 'something else')
+  const tom: NewPet = { name: 'Tom', categoryId: 1 }
+  for (let times = 0; times < 2; times++) {
+    assert.deepEqual(await store.add(tom), { ok: false, reason: 'storage_failed' })
+  }
+  assert.equal(readFileSync(path, 'utf8'), 'something else')
+  renameSync(`${path}.away`, path)
+  assert.equal((await store.add(tom)).ok, true)
+})
+
+test('a symbolic link leads to the file, and to its lock', async (t) => {
+  const path = await written(t)
+  symlinkSync(path, `${path}.link`)
+  const store = await open(t, `${path}.link`)
+  await store.add({ name: 'Tom', categoryId: 1 })
+  await assert.rejects(open(t, path), /is in use by process \d+ on .+ since \d{4}-/)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 4)
+})
+
+test('closing waits for what is being added, and takes the lock away; nothing is added after', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  writeFileSync(`${path}.new`, 'left by a process that ended')
+  const store = await open(t, path)
+  const adding = store.add({ name: 'Tom', categoryId: 1 })
+  await store.close()
+  assert.equal((await adding).ok, true)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 1)
+  assert.ok(!existsSync(`${path}.lock`) && !existsSync(`${path}.new`))
+  assert.deepEqual(await store.add({ name: 'Tom', categoryId: 1 }), { ok: false, reason: 'storage_failed' })
+})
+
+test('a file that cannot be made is refused, and leaves nothing behind', async (t) => {
+  const folder = folderOf(t)
+  const probe = await openFile(`${folder}/probe`, 'w')
+  t.after(() => probe.close())
+  const full = mock.method(Object.getPrototypeOf(probe), 'sync', () =>
+    Promise.reject(new Error('ENOSPC: no space left')),
+  )
+  t.after(() => full.mock.restore())
+  await assert.rejects(open(t, `${folder}/pets.json`), /pets\.json: ENOSPC: no space left$/)
+  assert.deepEqual(readdirSync(folder), ['probe'])
+})
