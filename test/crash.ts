@@ -1,21 +1,15 @@
 // The crash test, of so many rounds as its caller has time for.
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { KEY, type Random, send } from './support.ts'
+import { type Running, run } from './process.ts'
+import { type Random, send } from './support.ts'
 
 const CLIENTS = 32
-
-/** A server that runs as a process. */
-interface Running {
-  url: string
-  process: ChildProcess
-}
 
 /**
  * Lets 32 clients add animals, kills the server with SIGKILL at a random moment, and starts it again on the same file: every
@@ -33,23 +27,11 @@ export async function crash(t: TestContext, command: readonly string[], rounds: 
     rmSync(folder, { recursive: true })
   })
   for (let round = 0; round <= rounds; round++) {
-    server = await run(command, file)
+    server = await run([...command, '--snapshot', file])
     await assertKept(server, file, acknowledged)
     if (round < rounds) await addUntilKilled(server, acknowledged, random)
   }
   assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} animals were acknowledged in ${rounds} rounds`)
-}
-
-async function run([program = '', ...args]: readonly string[], file: string): Promise<Running> {
-  const flags = ['--port', '0', '--api-key', KEY, '--log', 'off', '--snapshot', file]
-  const process = spawn(program, [...args, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let output = ''
-  for await (const chunk of process.stdout) {
-    output += chunk
-    const [url] = /http:\/\/\S+/.exec(output) ?? []
-    if (url !== undefined) return { url, process }
-  }
-  throw new Error(`the server did not start: ${output}`)
 }
 
 async function assertKept({ url }: Running, file: string, acknowledged: ReadonlyMap<number, string>): Promise<void> {

@@ -17,10 +17,11 @@ export interface Contents {
   end: number
   /** The lines of animals up to there. */
   seal: Seal
-  /** Whether the closing line stands there. */
-  isClosed: boolean
   /** Whether the first line carries a seal; one written by hand has none. */
   isSealed: boolean
+  /** Whether the closing line is there; without it, how many bytes of a torn end stand in its place, without white space. */
+  isClosed: boolean
+  tornBytes: number
 }
 
 /** A file that is not a snapshot, or a damaged one; the message names line and reason. */
@@ -97,6 +98,8 @@ class Reader {
   #isClosed = false
   /** What is wrong with the first line of a torn end. */
   #torn: string | undefined
+  /** Where the last byte that is no white space ends. */
+  #inkEnd = 0
 
   constructor(size: number, onPet: (pet: StoredPet) => void) {
     this.#size = size
@@ -124,6 +127,8 @@ class Reader {
     }
     const end = this.#end - this.#offset
     if (end > unchecked) this.#crc32 = crc32(block.subarray(unchecked, end), this.#crc32)
+    const ink = block.toString('latin1').trimEnd().length
+    if (ink > 0) this.#inkEnd = this.#offset + ink
     this.#offset += block.length
   }
 
@@ -135,7 +140,8 @@ class Reader {
       throw new DamageError(this.#line, `${this.#torn ?? 'is the last one'}: ${found}`)
     }
     const seal = { bytes, crc32: this.#crc32 }
-    return { end: this.#end, seal, isClosed: this.#isClosed, isSealed: this.#seal !== undefined }
+    const tornBytes = Math.max(0, this.#inkEnd - this.#end)
+    return { end: this.#end, seal, isSealed: this.#seal !== undefined, isClosed: this.#isClosed, tornBytes }
   }
 
   #readHeader(text: string): void {

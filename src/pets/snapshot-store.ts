@@ -93,6 +93,8 @@ class SnapshotStore implements PetStore {
       const batch = this.#waiting
       this.#waiting = []
       await this.#write(batch)
+      // In a pause, so that nobody waits for it; what fails here is found by the next addition.
+      if (this.#waiting.length === 0) await this.#file.writeSeal().catch(() => {})
     }
     this.#writing = undefined
   }
@@ -117,7 +119,6 @@ class SnapshotStore implements PetStore {
       resolve({ ok: true, id: draft.id, json: draft.json })
     }
     this.#recover()
-    await this.#file.writeSeal().catch(() => {}) // what cannot be written is found by the next addition
   }
 
   #fail(error: unknown): void {
