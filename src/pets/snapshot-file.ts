@@ -7,7 +7,7 @@ import type { StoredPet } from './store.ts'
 
 /** The memory that a snapshot file is read into, and written anew from. */
 export interface Contents {
-  load(pet: StoredPet): void
+  keep(pet: StoredPet): void
   /** The JSON of all pets in ascending order of id. */
   values(): Iterable<string>
 }
@@ -102,7 +102,7 @@ export class SnapshotFile {
     if (!found.isFile()) throw new Error('must be a regular file')
     this.#handle = await open(this.#path, 'r+')
     this.#place = await this.#handle.stat()
-    const read = await readSnapshot(this.#handle, found.size, (pet) => this.#contents.load(pet))
+    const read = await readSnapshot(this.#handle, found.size, (pet) => this.#contents.keep(pet))
     this.#seal = read.seal
     this.#size = found.size
     if (!read.isSealed) await this.#replace(found.mode)

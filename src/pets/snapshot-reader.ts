@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FileHandle } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { parseJson } from './json.ts'
-import { describeIssues, isPetStatus, petJson, validateNewPet } from './pet.ts'
+import { describeIssues, PET_STATUSES, petJson, validateNewPet } from './pet.ts'
 import type { StoredPet } from './store.ts'
 
 /** How much of the animals' lines was acknowledged for certain: their bytes, and the CRC-32 of those. */
@@ -45,9 +45,12 @@ const NEWLINE = 0x0a
 const COMMA = 0x2c
 const BRACKET = 0x5d
 
-// A pet as petJson writes it, if it needs no escapes and no bigint: its line is kept as it stands. All others are parsed.
+// A pet as petJson writes it, if it needs no escapes and no bigint: its line is kept as it stands, and all others are parsed.
+// So a million load in 1.4 times the time of JSON.parse on the file: 1.9 with groups in the expression, 4.7 all parsed.
 const SIMPLE_PET =
-  /^\{"id":([1-9]\d{0,14}),"name":"[^"\\\u0000-\u001f]*","categoryId":(?:0|-?[1-9]\d{0,14})(?:,"status":"(available|pending|sold)")?\}$/
+  /^\{"id":[1-9]\d{0,14},"name":"[^"\\\u0000-\u001f]*","categoryId":(?:0|-?[1-9]\d{0,14})(?:,"status":"(?:available|pending|sold)")?\}$/
+const SIMPLE_ID = '{"id":'.length
+const SIMPLE_ENDS = PET_STATUSES.map((status) => ({ status, end: `,"status":"${status}"}` }))
 const MAX_SIMPLE_LENGTH = 1_000
 
 /** The first line of a file, of one length whatever the seal, so that it can be overwritten. */
@@ -116,7 +119,7 @@ class Reader {
       if (this.#line === 1) {
         this.#readHeader(block.toString('utf8', 0, next))
         this.#headerEnd = unchecked = next
-      } else if (!this.#readLine(block.subarray(at, next), this.#offset + at, isText)) {
+      } else if (!this.#readLine(block, at, next, isText)) {
         continue
       }
       this.#end = this.#offset + next
@@ -127,8 +130,7 @@ class Reader {
     }
     const end = this.#end - this.#offset
     if (end > unchecked) this.#crc32 = crc32(block.subarray(unchecked, end), this.#crc32)
-    const ink = block.toString('latin1').trimEnd().length
-    if (ink > 0) this.#inkEnd = this.#offset + ink
+    if (this.#torn !== undefined) this.#measureTorn(block)
     this.#offset += block.length
   }
 
@@ -144,6 +146,11 @@ class Reader {
     return { end: this.#end, seal, isSealed: this.#seal !== undefined, isClosed: this.#isClosed, tornBytes }
   }
 
+  #measureTorn(block: Buffer): void {
+    const ink = block.toString('latin1').trimEnd().length
+    if (ink > 0) this.#inkEnd = this.#offset + ink
+  }
+
   #readHeader(text: string): void {
     const [whole, version, bytes, crc32] = HEADER.exec(text) ?? []
     if (whole === undefined) throw new DamageError(1, `must be ${PLAIN_HEADER}`)
@@ -155,26 +162,28 @@ class Reader {
   }
 
   /** Whether the line is an animal's. The closing line and white space behind it are none; a torn end begins with a bad one. */
-  #readLine(line: Buffer, start: number, isText: boolean): boolean {
-    if (this.#isClosed || line[0] === BRACKET) {
+  #readLine(block: Buffer, at: number, next: number, isText: boolean): boolean {
+    if (this.#isClosed || block[at] === BRACKET) {
       const expected = this.#isClosed ? '' : CLOSING
-      this.#isClosed = line.toString().trimEnd() === expected
+      this.#isClosed = block.toString('utf8', at, next).trimEnd() === expected
       if (this.#isClosed) return false
     }
-    const problem = isText || isUtf8(line) ? this.#readPet(line) : 'must be UTF-8'
+    const problem = isText || isUtf8(block.subarray(at, next)) ? this.#readPet(block, at, next) : 'must be UTF-8'
     if (problem === undefined) return true
-    const mayBeTorn = this.#seal === undefined ? start + line.length === this.#size : start >= this.#sealedEnd
+    const isSealed = this.#seal !== undefined
+    const mayBeTorn = isSealed ? this.#offset + at >= this.#sealedEnd : this.#offset + next === this.#size
     if (!mayBeTorn) throw new DamageError(this.#line, problem)
     this.#torn = problem
     return false
   }
 
   /** Reads one animal; returns what is wrong with it. */
-  #readPet(line: Buffer): string | undefined {
-    const from = this.#lastId === 0 ? 0 : 1
-    if (from === 1 && line[0] !== COMMA) return 'must begin with a comma'
-    if (line.at(-1) !== NEWLINE) return 'ends in the middle'
-    const pet = readPet(line.toString('utf8', from, line.length - 1))
+  #readPet(block: Buffer, at: number, next: number): string | undefined {
+    const isFirst = this.#lastId === 0
+    if (!isFirst && block[at] !== COMMA) return 'must begin with a comma'
+    if (block[next - 1] !== NEWLINE) return 'ends in the middle'
+    const from = isFirst ? at : at + 1
+    const pet = readPet(block.toString('utf8', from, next - 1), next - 1 - from)
     if (typeof pet === 'string') return pet
     if (pet.id <= this.#lastId) return `must have an id above ${this.#lastId}, the one before`
     this.#lastId = pet.id
@@ -188,18 +197,19 @@ class Reader {
   }
 }
 
-/** Reads the JSON of one animal; a string says what is wrong with it. */
-function readPet(json: string): StoredPet | string {
-  const [, simpleId, simpleStatus] = (json.length <= MAX_SIMPLE_LENGTH && SIMPLE_PET.exec(json)) || []
-  if (simpleId !== undefined) {
-    return { id: Number(simpleId), json, status: isPetStatus(simpleStatus) ? simpleStatus : undefined }
+/** Reads the JSON of one animal, of so many bytes; a string says what is wrong with it. */
+function readPet(json: string, bytes: number): StoredPet | string {
+  if (json.length <= MAX_SIMPLE_LENGTH && SIMPLE_PET.test(json)) {
+    const id = Number.parseInt(json.slice(SIMPLE_ID), 10)
+    return { id, json, bytes, status: SIMPLE_ENDS.find(({ end }) => json.endsWith(end))?.status }
   }
   const input = parseJson(json)
   if (!input.ok) return describeIssues(input.issues)
   const pet = validateNewPet(input.value)
   if (!pet.ok) return describeIssues(pet.issues)
   const id = idOf(input.value)
-  return { id, json: petJson(id, pet.value), status: pet.value.status }
+  const written = petJson(id, pet.value)
+  return { id, json: written, bytes: Buffer.byteLength(written), status: pet.value.status }
 }
 
 /** The id of an animal; 0, which is none, where it is missing or bad. */

@@ -34,6 +34,8 @@ export interface PetStore {
 export interface StoredPet {
   readonly id: number
   readonly json: string
+  /** The length of the JSON in UTF-8. */
+  readonly bytes: number
   readonly status: PetStatus | undefined
 }
 
@@ -96,31 +98,22 @@ export class MemoryStore implements PetStore {
   draft(pet: NewPet, before?: Draft): Draft | undefined {
     const id = (before?.id ?? this.#lastId) + 1
     const json = petJson(id, pet)
-    const total = (before?.total ?? this.#bytes) + Buffer.byteLength(json)
+    const bytes = Buffer.byteLength(json)
+    const total = (before?.total ?? this.#bytes) + bytes
     const size = this.#pets.size + id - this.#lastId
-    return total > this.#maxBytes || size > MAX_PETS ? undefined : { id, json, status: pet.status, total }
+    return total > this.#maxBytes || size > MAX_PETS ? undefined : { id, json, bytes, status: pet.status, total }
   }
 
-  /** Adds a pet that was drafted. */
-  keep(draft: Draft): void {
-    this.#insert(draft)
-    this.#bytes = draft.total
-  }
-
-  /** Adds a pet that was stored before, with an id above all that are here, whether or not there is room. */
-  load(pet: StoredPet): void {
-    this.#insert(pet)
-    this.#bytes += Buffer.byteLength(pet.json)
-  }
-
-  async close(): Promise<void> {}
-
-  #insert({ id, json, status }: StoredPet): void {
+  /** Adds a pet that has its id already, above all that are here, whether or not there is room. */
+  keep({ id, json, bytes, status }: StoredPet): void {
     this.#pets.set(id, json)
     this.#ids.push(id)
     if (status !== undefined) this.#idsByStatus[status].push(id)
+    this.#bytes += bytes
     this.#lastId = id
   }
+
+  async close(): Promise<void> {}
 }
 
 /** The index of the first of the ascending ids that is greater than `after`. */
