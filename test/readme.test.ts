@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { helpText } from '../src/config.ts'
 import { ERROR_STATUS } from '../src/http/reply.ts'
 import { DEMO_PETS } from '../src/pets/demo.ts'
-import { start } from './support.ts'
+import { send, start, temporaryFile } from './support.ts'
 
 const README = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
 const run = promisify(execFile)
@@ -24,6 +24,15 @@ test('the tour shows what its commands print', async (t) => {
     const { stdout } = await run('sh', ['-c', `${here}\n${command}`])
     assert.equal(stdout.replaceAll('\r', '').trim(), shown, command)
   }
+})
+
+test('the snapshot that is shown is one', async (t) => {
+  const [, shown = ''] = /```text\n(\{"petstore".*?)```/s.exec(README) ?? []
+  const snapshot = temporaryFile(t, shown)
+  const petstore = await start(t, { snapshot })
+  assert.equal(JSON.parse((await send(petstore, 'GET', '/v1/pets')).body).length, 2)
+  await petstore.close()
+  assert.equal(readFileSync(snapshot, 'utf8'), shown)
 })
 
 test('the configuration table has the flags, variables and defaults of --help', () => {
