@@ -132,10 +132,14 @@ async function openStore({ maxStore, pets, snapshot: path }: StoreOptions, log: 
     path === undefined
       ? new MemoryStore(maxStore)
       : await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
-  const added = await Promise.all(store.size === 0 ? pets.map((pet) => store.add(pet)) : [])
-  if (added.every(({ ok }) => ok)) return store
+  if (store.size > 0) return store
+  const trial = new MemoryStore(maxStore)
+  const isRoom = pets.every((pet) => trial.add(pet).ok) // all or none: the next start would take a few for all
+  const added = isRoom ? await Promise.all(pets.map((pet) => store.add(pet))) : []
+  if (isRoom && added.every(({ ok }) => ok)) return store
   await store.close()
-  throw new RangeError(`Cannot begin with ${pets.length} animals: they do not fit into ${maxStore} bytes`)
+  const why = isRoom ? 'they could not be written' : `they do not fit into ${maxStore} bytes`
+  throw new RangeError(`Cannot begin with ${pets.length} animals: ${why}`)
 }
 
 /** The host by which this machine reaches an address that it listens on; the unspecified address is none. */

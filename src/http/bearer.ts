@@ -24,7 +24,7 @@ export function isApiKey(text: string): boolean {
 
 /** The API keys that are valid now, and the check of an `Authorization` field against them. */
 export class Keyring {
-  #anyKey = /(?!)/g
+  #known: readonly { key: string; lower: string }[] = []
   #padded: readonly Buffer[] = []
   readonly #candidate = Buffer.alloc(MAX_KEY_LENGTH)
 
@@ -35,8 +35,8 @@ export class Keyring {
   /** Makes these keys, and no others, the valid ones from the next request on. */
   replace(keys: readonly string[]): void {
     // The longest first, so that no key's rest stays behind where another is a part of it.
-    const patterns = keys.toSorted((a, b) => b.length - a.length).map(patternOf)
-    this.#anyKey = new RegExp(patterns.join('|') || '(?!)', 'gi')
+    const longestFirst = keys.toSorted((a, b) => b.length - a.length)
+    this.#known = longestFirst.map((key) => ({ key, lower: key.toLowerCase() }))
     this.#padded = keys.map((key) => Buffer.from(key.padEnd(MAX_KEY_LENGTH, '\0'), 'latin1'))
   }
 
@@ -50,7 +50,12 @@ export class Keyring {
 
   /** The text with every key in it blotted out, percent-encoded ones too. */
   redact(text: string): string {
-    return text.replace(this.#anyKey, '[key]')
+    const decoded = text.replace(/%[0-9a-f]{2}/gi, (escape) => String.fromCharCode(Number(`0x${escape.slice(1)}`)))
+    const lower = decoded.toLowerCase()
+    // Those that are there are found first: an expression of all keys would take seconds for thousands of them.
+    const found = this.#known.filter((known) => lower.includes(known.lower))
+    if (found.length === 0) return text
+    return text.replace(new RegExp(found.map(({ key }) => patternOf(key)).join('|'), 'gi'), '[key]')
   }
 
   // All keys are padded to one length and each is compared whole, so that the time tells nothing of any of them.

@@ -15,7 +15,11 @@ export interface Limits {
   headersTimeout: number
   /** From the first byte of a request to its last. */
   requestTimeout: number
-  /** Between two looks at the two above. */
+  /** Without a byte either way while a request is in flight: who does not read its answer does not keep its connection. */
+  stallTimeout: number
+  /** Requests that may wait on a connection behind an answer that has not left. */
+  pipelined: number
+  /** Between two looks at the first two time-outs. */
   checkInterval: number
   /** How long a closed connection is still read, so that the client can read its answer. */
   linger: number
@@ -28,6 +32,8 @@ export const LIMITS: Limits = {
   headerBytes: 16 * 1024,
   headersTimeout: 10_000,
   requestTimeout: 30_000,
+  stallTimeout: 30_000,
+  pipelined: 1_000,
   checkInterval: 1_000,
   linger: 2_000,
   drainLinger: 100,
@@ -64,6 +70,8 @@ interface Connection {
   latest: Exchange | undefined
   /** Something on it could not be read as a request: nothing after that is. */
   failed: boolean
+  /** Requests that wait for the answers before theirs. */
+  waiting: number
 }
 
 /** The node:http server: it reads requests within its limits, sends replies, and ends connections without losing answers. */
@@ -86,6 +94,7 @@ export class HttpServer {
       // node's own answer to a missing Host has no body; ours is an Error.
       requireHostHeader: false,
     })
+    this.#server.timeout = limits.stallTimeout
     this.#server.maxHeadersCount = 0 // headerBytes bounds them; a count would drop the rest silently
     this.#server.maxConnections = maxConnections
     this.#server.on('connection', (socket) => this.#open(socket))
@@ -105,7 +114,8 @@ export class HttpServer {
       this.#server.once('error', reject)
       this.#server.listen(port, host, () => {
         this.#server.off('error', reject)
-        resolve(this.#server.address() as AddressInfo)
+        const address = this.#server.address()
+        if (typeof address === 'object' && address !== null) resolve(address)
       })
     })
   }
@@ -134,7 +144,7 @@ export class HttpServer {
   }
 
   #open(socket: Socket): void {
-    this.#connections.set(socket, { socket, latest: undefined, failed: false })
+    this.#connections.set(socket, { socket, latest: undefined, failed: false, waiting: 0 })
     socket.once('close', () => this.#connections.delete(socket))
     // After `Connection: close` node destroys the socket as soon as the answer is written. If the client is still sending,
     // the kernel then resets the connection and the client loses the answer (RFC 9112 §9.6).
@@ -158,9 +168,12 @@ export class HttpServer {
     const requestId = readRequestId(req.headers['x-request-id'])
     const exchange: Exchange = { req, res, requestId, started, operation: undefined, isLast: false }
     connection.latest = exchange
-    if (before === undefined || before.res.headersSent) return this.#process(exchange, isExpecting)
-    // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2).
+    if (!isInFlight(before)) return this.#process(exchange, isExpecting)
+    // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2), or whose answer nobody reads:
+    // node stops reading only for answers that it holds, so what waits must be bounded here.
+    if (++connection.waiting > this.#options.limits.pipelined) return void req.socket.destroy()
     before.res.once('close', () => {
+      connection.waiting--
       if (!before.isLast && !res.headersSent) this.#process(exchange, isExpecting)
     })
   }

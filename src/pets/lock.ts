@@ -26,7 +26,7 @@ export interface Lock {
 export async function takeLock(path: string): Promise<Lock> {
   if (Buffer.byteLength(path) > MAX_PATH) throw new Error(`cannot be locked: ${path} is longer than ${MAX_PATH} bytes`)
   const owner = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
-  const server = createServer((socket) => socket.on('error', () => {}).end(owner))
+  const server = createServer((socket) => socket.on('error', () => {}).end(owner, () => socket.destroy()))
   const guard = `${path}.guard`
   await takeGuard(guard) // so that of two that find a lock left behind none removes that of the other
   try {
@@ -35,12 +35,16 @@ export async function takeLock(path: string): Promise<Lock> {
     await unlink(guard)
   }
   server.unref()
-  return { release: () => new Promise((resolve) => server.close(() => resolve())) } // which removes the socket too
+  return {
+    async release() {
+      server.close() // which removes the socket at once, and waits for nobody who asks for its owner
+    },
+  }
 }
 
 /** Makes a file that nobody else has made; waits while somebody has. */
 async function takeGuard(path: string): Promise<void> {
-  for (;;) {
+  for (const start = Date.now(); ; await wait(GUARD_INTERVAL)) {
     try {
       return await (await open(path, 'wx')).close()
     } catch (error) {
@@ -48,7 +52,7 @@ async function takeGuard(path: string): Promise<void> {
     }
     const held = await stat(path).catch(() => undefined)
     if (held !== undefined && Date.now() - held.mtimeMs > GUARD_TIMEOUT) await unlink(path).catch(() => {})
-    else await wait(GUARD_INTERVAL)
+    if (Date.now() - start > 2 * GUARD_TIMEOUT) throw new Error(`cannot be locked: ${path} stands in the way`)
   }
 }
 

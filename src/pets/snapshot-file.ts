@@ -1,6 +1,6 @@
 import type { Stats } from 'node:fs'
 import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { CLOSING, HEADER_BYTES, headerLine, readSnapshot, type Seal } from './snapshot-reader.ts'
 import type { StoredPet } from './store.ts'
@@ -13,7 +13,6 @@ export interface Contents {
 }
 
 const CLOSING_LINE = Buffer.from(`${CLOSING}\n`)
-const NEW_FILE_MODE = 0o666
 // White space behind the closing line, so many times what is added: where the file does not grow, its size need not be
 // synced either, and adding takes two thirds of the time. Closing the file takes it away.
 const PADDING = 16
@@ -40,7 +39,7 @@ export class SnapshotFile {
 
   constructor(path: string, contents: Contents) {
     this.#path = path
-    this.#beside = `${path}.new`
+    this.#beside = join(dirname(path), `.${basename(path)}.petstore-new`)
     this.#contents = contents
   }
 
@@ -83,29 +82,33 @@ export class SnapshotFile {
     await writeAll(this.#open, Buffer.from(headerLine(this.#seal)), 0)
   }
 
-  /** Closes the file; what was acknowledged is in it already. */
+  /** Closes the file. Rejects when what was acknowledged is not found at its path, and cannot be put there. */
   async close(): Promise<void> {
-    if (this.#handle === undefined) return
-    await this.writeSeal().catch(() => {})
-    await this.#handle.truncate(this.#end + CLOSING_LINE.length).catch(() => {})
-    await this.#handle.sync().catch(() => {})
-    await this.#handle.close()
+    try {
+      await this.#assertInPlace().catch(() => this.#mend())
+      await this.#assertInPlace()
+      await this.writeSeal()
+      await this.#open.truncate(this.#end + CLOSING_LINE.length)
+      await this.#open.sync()
+    } finally {
+      await this.#open.close()
+    }
   }
 
   async #load(): Promise<string | undefined> {
     await unlink(this.#beside).catch(ignoreMissing) // left by a process that ended while it wrote the file anew
     const found = await stat(this.#path).catch(ignoreMissing)
     if (found === undefined) {
-      await this.#replace(NEW_FILE_MODE)
+      await this.#replace()
       return undefined
     }
     if (!found.isFile()) throw new Error('must be a regular file')
     this.#handle = await open(this.#path, 'r+')
     this.#place = await this.#handle.stat()
-    const read = await readSnapshot(this.#handle, found.size, (pet) => this.#contents.keep(pet))
+    const read = await readSnapshot(this.#handle, (pet) => this.#contents.keep(pet))
     this.#seal = read.seal
     this.#size = found.size
-    if (!read.isSealed) await this.#replace(found.mode)
+    if (!read.isSealed) await this.#replace(found)
     else if (!read.isClosed) await this.#putBack()
     if (read.isClosed) return undefined
     return `the last ${read.tornBytes} bytes were cut off: the end of a write that was never acknowledged`
@@ -122,7 +125,7 @@ export class SnapshotFile {
 
   /** Puts the file in order after a failure: a removed one is made again, any other put back to its last good end. */
   async #mend(): Promise<void> {
-    if ((await stat(this.#path).catch(ignoreMissing)) === undefined) await this.#replace(NEW_FILE_MODE)
+    if ((await stat(this.#path).catch(ignoreMissing)) === undefined) await this.#replace()
     else await this.#putBack()
     this.#isBroken = false
   }
@@ -151,16 +154,15 @@ export class SnapshotFile {
       .catch(() => {})
   }
 
-  /** Writes the file anew: beside the old one, and in its place only when it is whole and on disk. */
-  async #replace(mode: number): Promise<void> {
-    const beside = this.#beside
-    const handle = await open(beside, 'w+', mode)
+  /** Writes the file anew, with the mode and owner of the old one: beside it, and in its place when it is on disk. */
+  async #replace(old?: Stats): Promise<void> {
+    const handle = await open(this.#beside, 'wx+')
     try {
+      if (old !== undefined) await takeAfter(handle, old)
       const seal = await writePets(handle, this.#contents.values())
       await writeAll(handle, Buffer.from(headerLine(seal)), 0)
       await handle.sync()
-      await rename(beside, this.#path)
-      await syncFolder(dirname(this.#path))
+      await rename(this.#beside, this.#path)
       await this.#handle?.close()
       this.#handle = handle
       this.#place = await handle.stat()
@@ -168,10 +170,17 @@ export class SnapshotFile {
       this.#size = this.#end + CLOSING_LINE.length
     } catch (error) {
       await handle.close()
-      await unlink(beside).catch(ignoreMissing)
+      await unlink(this.#beside).catch(ignoreMissing)
       throw error
     }
+    await syncFolder(dirname(this.#path))
   }
+}
+
+/** Gives a file the mode of another, and its owner where that is allowed. */
+async function takeAfter(handle: FileHandle, { mode, uid, gid }: Stats): Promise<void> {
+  await handle.chown(uid, gid).catch(() => {})
+  await handle.chmod(mode & 0o777)
 }
 
 /** Writes all animals and the closing line behind the place of the first line. */
@@ -207,8 +216,7 @@ async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Pr
 /** Puts a new name in a folder on disk. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r')
-  await folder.sync()
-  await folder.close()
+  await folder.sync().finally(() => folder.close())
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {

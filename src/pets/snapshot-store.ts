@@ -1,5 +1,5 @@
-import { realpath } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { readlink, realpath } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
 import { messageOf } from './errors.ts'
 import { type Lock, takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
@@ -51,7 +51,7 @@ class SnapshotStore implements PetStore {
   #waiting: Waiting[] = []
   #writing: Promise<void> | undefined
   #isFailing = false
-  #isClosed = false
+  #closing: Promise<void> | undefined
 
   constructor(options: SnapshotOptions, memory: MemoryStore, file: SnapshotFile, lock: Lock) {
     this.#options = options
@@ -74,16 +74,23 @@ class SnapshotStore implements PetStore {
 
   add(pet: NewPet): Promise<Added> {
     return new Promise((resolve) => {
-      if (this.#isClosed) return resolve({ ok: false, reason: 'storage_failed' })
+      if (this.#closing !== undefined) return resolve({ ok: false, reason: 'storage_failed' })
       this.#waiting.push({ pet, resolve })
       this.#writing ??= this.#writeAll()
     })
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     await this.#writing
-    await this.#file.close()
+    const { path, report } = this.#options
+    await this.#file.close().catch((error: unknown) => {
+      report('error', `${path}: what was acknowledged may not be in it: ${messageOf(error)}`)
+    })
     await this.#lock.release()
   }
 
@@ -135,7 +142,13 @@ class SnapshotStore implements PetStore {
   }
 }
 
-/** The path without symbolic links, so that a file has one lock whatever it is called by. */
+/** The path without symbolic links, so that a file has one lock whatever it is called by, and is made where a link leads. */
 async function realPath(path: string): Promise<string> {
-  return realpath(path).catch(async () => join(await realpath(dirname(path)), basename(path)))
+  try {
+    return await realpath(path)
+  } catch (error) {
+    const target = await readlink(path).catch(() => undefined)
+    if (target !== undefined) return realPath(resolve(dirname(path), target))
+    return join(await realpath(dirname(path)), basename(path))
+  }
 }

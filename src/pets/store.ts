@@ -45,6 +45,9 @@ export interface Draft extends StoredPet {
   readonly total: number
 }
 
+/** The greatest id that is given: 15 digits, which every JSON reader takes exactly. */
+export const MAX_ID: number = 10 ** 15 - 1
+
 // V8 holds no more entries in one Map.
 const MAX_PETS = 2 ** 24 - 1
 
@@ -101,7 +104,8 @@ export class MemoryStore implements PetStore {
     const bytes = Buffer.byteLength(json)
     const total = (before?.total ?? this.#bytes) + bytes
     const size = this.#pets.size + id - this.#lastId
-    return total > this.#maxBytes || size > MAX_PETS ? undefined : { id, json, bytes, status: pet.status, total }
+    if (total > this.#maxBytes || size > MAX_PETS || id > MAX_ID) return undefined
+    return { id, json, bytes, status: pet.status, total }
   }
 
   /** Adds a pet that has its id already, above all that are here, whether or not there is room. */

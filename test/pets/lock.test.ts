@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { connect, createServer, Server } from 'node:net'
 import { mock, test } from 'node:test'
 import { takeLock } from '../../src/pets/lock.ts'
@@ -90,4 +90,24 @@ test('a guard left by a process that ended while it took the lock does not count
   const lock = await takeLock(path)
   assert.ok(!existsSync(`${path}.guard`))
   await lock.release()
+})
+
+test('releasing a lock does not wait for who asks for its owner', async (t) => {
+  const path = `${folderOf(t)}/lock`
+  const lock = await takeLock(path)
+  const asking = connect({ path, allowHalfOpen: true })
+  t.after(() => asking.destroy())
+  await once(asking, 'data')
+  await lock.release()
+  assert.ok(!existsSync(path))
+  await (await takeLock(path)).release()
+})
+
+test('a guard that stands in the way and cannot be removed is refused', async (t) => {
+  const path = `${folderOf(t)}/lock`
+  mkdirSync(`${path}.guard`)
+  let now = Date.now()
+  const clock = mock.method(Date, 'now', () => (now += 6_000))
+  t.after(() => clock.mock.restore())
+  await assert.rejects(takeLock(path), /^Error: cannot be locked: .*lock\.guard stands in the way$/)
 })

@@ -220,9 +220,24 @@ test('a damaged file is refused with its line and the reason', async (t) => {
     ['[]', /line 1: must be \{"petstore":1,"pets":\[$/],
     ['{"petstore":2,"pets":[\n]}\n', /line 1: is of version 2; this server reads version 1$/],
     [`${PLAIN}\n${LINES[0]}\n${LINES[1]}\n]}\n`, /line 3: must begin with a comma$/],
-    [`${PLAIN}\n${LINES[0]}\n,${LINES[0]}\n]}\n`, /line 3: must have an id above 1, the one before$/],
-    [`${PLAIN}\n{"name":"","categoryId":1}\n]}\n`, /line 2: must have an id above 0, the one before$/],
-    [`${PLAIN}\n{"id":1.5,"name":"","categoryId":1}\n]}\n`, /line 2: must have an id above 0, the one before$/],
+    [
+      `${PLAIN}\n${LINES[0]}\n,${LINES[0]}\n]}\n`,
+      /line 3: must have an id above 1, the one before, of 15 digits at most$/,
+    ],
+    [
+      `${PLAIN}\n{"name":"","categoryId":1}\n]}\n`,
+      /line 2: must have an id above 0, the one before, of 15 digits at most$/,
+    ],
+    [
+      `${PLAIN}\n{"id":1000000000000000,"name":"","categoryId":1}\n]}\n`,
+      /line 2: must have an id above 0, the one before, of 15/,
+    ],
+    [`${PLAIN}\n${LINES[0]}]}\n`, /line 2: Unexpected non-whitespace character/],
+    [`${PLAIN}\n${LINES[0]}]}`, /line 2: ends in the middle$/],
+    [
+      `${PLAIN}\n{"id":1.5,"name":"","categoryId":1}\n]}\n`,
+      /line 2: must have an id above 0, the one before, of 15 digits at most$/,
+    ],
     [`${PLAIN}\n{"id":1,"name":7,"categoryId":1}\n]}\n`, /line 2: name must be a string$/],
     [`${PLAIN}\n{"id":1,"name":\n]}\n`, /line 2: Unexpected end of JSON input$/],
     [`${PLAIN}\n${LINES[0]}\n]}\nmore\nand more\n`, /line 4: must begin with a comma$/],
@@ -338,13 +353,14 @@ test('a symbolic link leads to the file, and to its lock', async (t) => {
 
 test('closing waits for what is being added, and takes the lock away; nothing is added after', async (t) => {
   const path = `${folderOf(t)}/pets.json`
-  writeFileSync(`${path}.new`, 'left by a process that ended')
+  const beside = path.replace(/pets.json$/, '.pets.json.petstore-new')
+  writeFileSync(beside, 'left by a process that ended')
   const store = await open(t, path)
   const adding = store.add({ name: 'Tom', categoryId: 1 })
   await store.close()
   assert.equal((await adding).ok, true)
   assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 1)
-  assert.ok(!existsSync(`${path}.lock`) && !existsSync(`${path}.new`))
+  assert.ok(!existsSync(`${path}.lock`) && !existsSync(beside))
   assert.deepEqual(await store.add({ name: 'Tom', categoryId: 1 }), { ok: false, reason: 'storage_failed' })
 })
 
@@ -358,4 +374,63 @@ test('a file that cannot be made is refused, and leaves nothing behind', async (
   t.after(() => full.mock.restore())
   await assert.rejects(open(t, `${folder}/pets.json`), /pets\.json: ENOSPC: no space left$/)
   assert.deepEqual(readdirSync(folder), ['probe'])
+})
+
+test('a file written by hand that breaks off in its last line keeps the whole lines', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  writeFileSync(path, `${PLAIN}\n${LINES[0]}\n,{"id":2,"na`)
+  const reports: string[] = []
+  assert.equal(all(await open(t, path, reports)), `[${LINES[0]}]`)
+  assert.deepEqual(reports, [
+    `warn: ${path}: the last 12 bytes were cut off: the end of a write that was never acknowledged`,
+  ])
+})
+
+test('a file written by hand keeps its mode when it is written anew', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  writeFileSync(path, `${PLAIN}\n${LINES[0]}\n]}\n`)
+  chmodSync(path, 0o660)
+  await open(t, path)
+  assert.equal(statSync(path).mode & 0o777, 0o660)
+})
+
+test('a link to a file that is not there yet is followed', async (t) => {
+  const folder = folderOf(t)
+  symlinkSync('pets.json', `${folder}/link.json`)
+  const store = await open(t, `${folder}/link.json`)
+  await store.add({ name: 'Tom', categoryId: 1 })
+  assert.equal(JSON.parse(readFileSync(`${folder}/pets.json`, 'utf8')).pets.length, 1)
+  await assert.rejects(open(t, `${folder}/pets.json`), /is in use by/)
+})
+
+test('the greatest id is 999999999999999; nothing is added behind it', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  writeFileSync(path, `${PLAIN}\n{"id":999999999999998,"name":"","categoryId":1}\n]}\n`)
+  const store = await open(t, path)
+  const added = await Promise.all([1, 2].map((categoryId) => store.add({ name: '', categoryId })))
+  const json = '{"id":999999999999999,"name":"","categoryId":1}'
+  assert.deepEqual(added, [
+    { ok: true, id: 999999999999999, json },
+    { ok: false, reason: 'store_full' },
+  ])
+})
+
+test('a file that was removed is made again when the store is closed', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  unlinkSync(path)
+  await store.close()
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 3)
+})
+
+test('another file in its place when the store is closed is left alone, and the report says so', async (t) => {
+  const path = await written(t)
+  const reports: string[] = []
+  const store = await open(t, path, reports)
+  unlinkSync(path)
+  writeFileSync(path, 'something else')
+  await store.close()
+  assert.equal(readFileSync(path, 'utf8'), 'something else')
+  const message = 'what was acknowledged may not be in it: another file stands in its place'
+  assert.deepEqual(reports, [`error: ${path}: ${message}`])
 })

@@ -13,8 +13,9 @@ const STORES: Record<string, (t: TestContext, maxBytes?: number) => Promise<PetS
   'a store in memory': async (_t, maxBytes = 1e9) => new MemoryStore(maxBytes),
   async 'a store on file'(t, maxBytes = 1e9) {
     const report = (level: string, message: string) => assert.fail(`${level}: ${message}`)
-    const store = await openSnapshotStore({ path: `${folderOf(t)}/pets.json`, maxBytes, report })
-    t.after(() => store.close())
+    let store: PetStore | undefined
+    t.after(() => store?.close()) // before the folder is removed
+    store = await openSnapshotStore({ path: `${folderOf(t)}/pets.json`, maxBytes, report })
     return store
   },
 }
