@@ -36,6 +36,8 @@ export class SnapshotFile {
   #size = 0
   /** A write failed: the file must be put in order before the next one. */
   #isBroken = false
+  /** Somebody else took animals' lines away: it must be written anew. */
+  #isCut = false
 
   constructor(path: string, contents: Contents) {
     this.#path = path
@@ -123,11 +125,12 @@ export class SnapshotFile {
     return this.#handle
   }
 
-  /** Puts the file in order after a failure: a removed one is made again, any other put back to its last good end. */
+  /** Puts the file in order after a failure: a removed or shortened one is made again, any other put back to its last good end. */
   async #mend(): Promise<void> {
-    if ((await stat(this.#path).catch(ignoreMissing)) === undefined) await this.#replace()
+    const found = await stat(this.#path).catch(ignoreMissing)
+    if (found === undefined || this.#isCut) await this.#replace(found)
     else await this.#putBack()
-    this.#isBroken = false
+    this.#isBroken = this.#isCut = false
   }
 
   /** Ends the file with the closing line behind the last animal that was acknowledged. */
@@ -141,8 +144,11 @@ export class SnapshotFile {
 
   /** A file that is no longer found at its path would be lost with the process, however well it is written. */
   async #assertInPlace(): Promise<void> {
-    const { ino, dev } = await stat(this.#path)
+    const { ino, dev, size } = await stat(this.#path)
     if (ino !== this.#place?.ino || dev !== this.#place.dev) throw new Error('another file stands in its place')
+    if (size >= this.#size) return
+    this.#isCut = true
+    throw new Error('somebody else has cut it short')
   }
 
   /** Puts white space behind the end, as much as the disk has room for. */

@@ -9,6 +9,7 @@ import {
   renameSync,
   statSync,
   symlinkSync,
+  truncateSync,
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
@@ -326,6 +327,22 @@ test('a file that was removed answers storage_failed once, and is made again who
   assert.equal(store.size, 3)
   assert.deepEqual(await store.add(tom), { ok: true, id: 4, json: '{"id":4,"name":"Tom","categoryId":1}' })
   assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 4)
+})
+
+test('a file that somebody cut short answers storage_failed once, and is written anew whole', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  const tom: NewPet = { name: 'Tom', categoryId: 1 }
+  await store.add(tom)
+  for (const size of [0, 150]) {
+    truncateSync(path, size)
+    assert.deepEqual(await store.add(tom), { ok: false, reason: 'storage_failed' })
+    assert.equal((await store.add(tom)).ok, true)
+    assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, store.size)
+  }
+  truncateSync(path, 0)
+  await store.close()
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 6)
 })
 
 test('another file in its place is not written to; back in place, it goes on', async (t) => {
