@@ -1,8 +1,9 @@
-import { type Config, helpText, readConfig } from './config.ts'
+import { helpText, readConfig } from './config.ts'
 import type { LogStream } from './http/log.ts'
 import { DEMO_PETS } from './pets/demo.ts'
 import { messageOf } from './pets/errors.ts'
 import { generateApiKey, type Petstore, type PetstoreOptions, startPetstore } from './petstore.ts'
+import type { Config } from './settings.ts'
 import { readKeysFile, UsageError } from './values.ts'
 
 /** The version of the package, which is that of the interface too. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type Config, helpText, readConfig } from '../src/config.ts'
+import { helpText, readConfig } from '../src/config.ts'
 import { KEY_MUST_BE } from '../src/http/bearer.ts'
+import type { Config } from '../src/settings.ts'
 import { UsageError } from '../src/values.ts'
 import { temporaryFile } from './support.ts'
 

@@ -8,9 +8,10 @@ import { fileURLToPath } from 'node:url'
 const ROOMS: [room: string, mayImport: readonly string[]][] = [
   ['main.ts', ['cli.ts']],
   ['index.ts', ['petstore.ts', 'testing/', 'http/', 'pets/']],
-  // These four are the executable.
-  ['cli.ts', ['config.ts', 'values.ts', 'petstore.ts', 'http/', 'pets/']],
-  ['config.ts', ['flags.ts', 'values.ts', 'petstore.ts', 'http/', 'pets/']],
+  // These five are the executable.
+  ['cli.ts', ['config.ts', 'settings.ts', 'values.ts', 'petstore.ts', 'http/', 'pets/']],
+  ['config.ts', ['flags.ts', 'settings.ts', 'values.ts', 'pets/']],
+  ['settings.ts', ['flags.ts', 'values.ts', 'petstore.ts', 'http/', 'pets/']],
   ['flags.ts', ['values.ts', 'petstore.ts', 'http/', 'pets/']],
   ['values.ts', ['petstore.ts', 'http/', 'pets/']],
   ['petstore.ts', ['api/', 'testing/', 'http/', 'pets/']],

@@ -1,7 +1,7 @@
 // Requests that cannot be read, do not arrive in time, or break off: each is answered with an Error, the last of its connection.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { Limits } from '../../src/http/server.ts'
+import type { Limits } from '../../src/http/limits.ts'
 import { AUTHORIZATION, RawConnection, send, start } from '../support.ts'
 import {
   assertLastError,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import type { Limits } from '../../src/http/server.ts'
+import type { Limits } from '../../src/http/limits.ts'
 import { RawConnection, send, start } from '../support.ts'
 import { assertLastError, assertWholeError, BEARER, chunk, CHUNKED, get, HOST, postHead, request, REX } from './raw.ts'
 

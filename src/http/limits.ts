@@ -1,0 +1,31 @@
+/** Bounds on what a connection may ask for: bytes, and milliseconds. */
+export interface Limits {
+  /** Bytes of a request line and its header section together. */
+  headerBytes: number
+  /** From the first byte of a request to the end of its header section. */
+  headersTimeout: number
+  /** From the first byte of a request to its last. */
+  requestTimeout: number
+  /** Without a byte either way while a request is in flight: who does not read its answer does not keep its connection. */
+  stallTimeout: number
+  /** Requests that may wait on a connection behind an answer that has not left. */
+  pipelined: number
+  /** Between two looks at the first two time-outs. */
+  checkInterval: number
+  /** How long a closed connection is still read, so that the client can read its answer. */
+  linger: number
+  /** The same while the server drains. */
+  drainLinger: number
+}
+
+/** The limits that a server has unless told otherwise. */
+export const LIMITS: Limits = {
+  headerBytes: 16 * 1024,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  stallTimeout: 30_000,
+  pipelined: 1_000,
+  checkInterval: 1_000,
+  linger: 2_000,
+  drainLinger: 100,
+}
