@@ -13,7 +13,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { open as openFile } from 'node:fs/promises'
+import { copyFile, open as openFile } from 'node:fs/promises'
 import { mock, test, type TestContext } from 'node:test'
 import type { NewPet } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
@@ -450,4 +450,23 @@ test('another file in its place when the store is closed is left alone, and the 
   assert.equal(readFileSync(path, 'utf8'), 'something else')
   const message = 'what was acknowledged may not be in it: another file stands in its place'
   assert.deepEqual(reports, [`error: ${path}: ${message}`])
+})
+
+test('a copy made while animals are added holds all that were acknowledged before it', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  const store = await open(t, path)
+  let isAdding = true
+  const adding = Array.from({ length: 8 }, async () => {
+    while (isAdding) assert.equal((await store.add({ name: 'x'.repeat(500), categoryId: 7 })).ok, true)
+  })
+  for (let count = 0; count < 20; count++) {
+    const { size } = store
+    await copyFile(path, `${path}.copy`)
+    const copy = await openSnapshotStore({ path: `${path}.copy`, maxBytes: 1e9, report() {} })
+    assert.ok(copy.size >= size, `${copy.size} of ${size}`)
+    assert.equal(copy.get(size), store.get(size))
+    await copy.close()
+  }
+  isAdding = false
+  await Promise.all(adding)
 })
