@@ -129,18 +129,23 @@ interface StoreOptions {
 }
 
 async function openStore({ maxStore, pets, snapshot: path }: StoreOptions, log: Log): Promise<PetStore> {
-  const store =
-    path === undefined
-      ? new MemoryStore(maxStore)
-      : await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
+  // With a snapshot this is the trial: it takes all animals or none, for the next start would take a few for all.
+  const memory = new MemoryStore(maxStore)
+  const isRoom = pets.every((pet) => memory.add(pet).ok)
+  if (path === undefined) {
+    if (!isRoom) throw cannotBegin(pets, `they do not fit into ${maxStore} bytes`)
+    return memory
+  }
+  const store = await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
   if (store.size > 0) return store
-  const trial = new MemoryStore(maxStore)
-  const isRoom = pets.every((pet) => trial.add(pet).ok) // all or none: the next start would take a few for all
   const added = isRoom ? await Promise.all(pets.map((pet) => store.add(pet))) : []
   if (isRoom && added.every(({ ok }) => ok)) return store
   await store.close()
-  const why = isRoom ? 'they could not be written' : `they do not fit into ${maxStore} bytes`
-  throw new RangeError(`Cannot begin with ${pets.length} animals: ${why}`)
+  throw cannotBegin(pets, isRoom ? 'they could not be written' : `they do not fit into ${maxStore} bytes`)
+}
+
+function cannotBegin(pets: readonly NewPet[], why: string): RangeError {
+  return new RangeError(`Cannot begin with ${pets.length} animals: ${why}`)
 }
 
 /** The host by which this machine reaches an address that it listens on; the unspecified address is none. */

@@ -22,8 +22,8 @@ const PIECE_CHARACTERS = 2 ** 20
 /**
  * One JSON document, an animal a line. Adding overwrites the closing line at the known end with animals and a new closing
  * line; no animal's line is touched again. The first line tells how many bytes of animals were acknowledged for certain, and
- * their checksum: it is overwritten after each addition, without being waited for, so it is never ahead of the disk. By it a
- * torn end, which nobody was promised, is told from the loss of what somebody was.
+ * their checksum: it is overwritten in pauses, after what it tells is on disk, so it is never ahead of that. By it a torn
+ * end, which nobody was promised, is told from the loss of what somebody was.
  */
 export class SnapshotFile {
   readonly #path: string
@@ -162,16 +162,17 @@ export class SnapshotFile {
 
   /** Writes the file anew, with the mode and owner of the old one: beside it, and in its place when it is on disk. */
   async #replace(old?: Stats): Promise<void> {
+    const before = this.#handle
     const handle = await open(this.#beside, 'wx+')
     try {
       if (old !== undefined) await takeAfter(handle, old)
       const seal = await writePets(handle, this.#contents.values())
       await writeAll(handle, Buffer.from(headerLine(seal)), 0)
       await handle.sync()
+      const place = await handle.stat()
       await rename(this.#beside, this.#path)
-      await this.#handle?.close()
       this.#handle = handle
-      this.#place = await handle.stat()
+      this.#place = place
       this.#seal = seal
       this.#size = this.#end + CLOSING_LINE.length
     } catch (error) {
@@ -179,6 +180,7 @@ export class SnapshotFile {
       await unlink(this.#beside).catch(ignoreMissing)
       throw error
     }
+    await before?.close()
     await syncFolder(dirname(this.#path))
   }
 }
