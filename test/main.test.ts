@@ -265,7 +265,8 @@ describe('the executable', { concurrency: 3 }, () => {
       skip: !hasCommand('script') && 'there is no script (util-linux) here',
     },
     async (t) => {
-      const command = `${COMMAND} --api-key ${KEY}`
+      // A shell that stays between would be ended by Ctrl-C too, and its status told instead.
+      const command = `exec ${COMMAND} --api-key ${KEY}`
       const program = new Program(t, ['script', '-qec', command, '/dev/null'])
       const [, url = ''] = await program.stdout.until(/^Petstore \S+ listens on (\S+)\r?\n/m)
       await send({ url }, 'GET', '/v1/pets')
