@@ -1,19 +1,26 @@
-import { helpText, readConfig } from './config.ts'
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { type Healthcheck, helpText, readConfig } from './config.ts'
 import type { LogStream } from './http/log.ts'
+import { hostInUrl } from './http/server.ts'
 import { DEMO_PETS } from './pets/demo.ts'
 import { messageOf } from './pets/errors.ts'
-import { generateApiKey, type Petstore, type PetstoreOptions, startPetstore } from './petstore.ts'
+import { generateApiKey, type Petstore, startPetstore } from './petstore.ts'
 import type { Config } from './settings.ts'
 import { readKeysFile, UsageError } from './values.ts'
 
 /** The version of the package, which is that of the interface too. */
 export const VERSION = '1.0.0'
 
+const HEALTHCHECK_TIMEOUT = 3_000
+
 /** What the executable uses of its process. */
 export interface Surroundings {
   stdout: LogStream & { isTTY?: boolean }
   stderr: LogStream
   on(signal: NodeJS.Signals, listener: () => void): unknown
+  on(event: 'uncaughtException', listener: (error: unknown) => void): unknown
 }
 
 /**
@@ -32,6 +39,7 @@ export async function main(
     const config = readConfig(args, env)
     if (config === 'help') await print(process.stdout, helpText())
     else if (config === 'version') await print(process.stdout, `${VERSION}\n`)
+    else if ('isHealthcheck' in config) return await askWhetherReady(config, process.stderr)
     else return await serve(config, process)
     return 0
   } catch (error) {
@@ -43,11 +51,14 @@ export async function main(
 
 async function serve(config: Config, process: Surroundings): Promise<number> {
   const { stdout, stderr } = process
-  const { apiKey, apiKeysFile, demo, seed, drain, snapshot, log = stdout.isTTY ? 'text' : 'json', ...options } = config
+  const { apiKey, apiKeysFile, demo, seed, drain, log = stdout.isTTY ? 'text' : 'json', ...options } = config
+  const { snapshot, cors, controlPort, ...given } = options
   const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
-  const petstore = await start({
-    ...options,
+  const petstore = await startPetstore({
+    ...given,
     ...(snapshot !== undefined && { snapshot }),
+    ...(cors !== undefined && { cors }),
+    ...(controlPort === undefined ? { journal: 0 } : { controlPort }),
     apiKeys: keys.length > 0 ? keys : [generateApiKey()],
     pets: seed ?? (demo ? DEMO_PETS : []),
     log,
@@ -55,26 +66,35 @@ async function serve(config: Config, process: Surroundings): Promise<number> {
   })
   if (log === 'json') petstore.log.event('info', `listening on ${petstore.url}`)
   if (apiKeysFile !== undefined) process.on('SIGHUP', () => rereadKeys(petstore, apiKey, apiKeysFile.path))
-  const stopped = stopOnSignal(petstore, drain, process)
+  const ended = Promise.race([stopOnSignal(petstore, drain, process), failOnBug(petstore, process)])
   // Last, for a signal may come as soon as the address can be read; and not awaited, for nobody may read it.
   void print(log === 'json' ? stderr : stdout, greeting(petstore, keys.length === 0))
-  const cut = await stopped
-  if (cut > 0) await print(stderr, `petstore: requests in flight that were cut off: ${cut}\n`)
-  return cut > 0 ? 1 : 0
+  return ended
 }
 
-async function start(options: PetstoreOptions): Promise<Petstore> {
+/** Asks the server at this address for /readyz; resolves to the exit status. */
+async function askWhetherReady({ host, port }: Healthcheck, stderr: LogStream): Promise<number> {
+  const url = `http://${hostInUrl(host)}:${port}/readyz`
+  let why: string
   try {
-    return await startPetstore(options)
+    // Not by fetch, which refuses some ports.
+    const [answer]: IncomingMessage[] = await once(
+      get(url, { signal: AbortSignal.timeout(HEALTHCHECK_TIMEOUT) }),
+      'response',
+    )
+    if (answer?.statusCode === 200) return 0
+    why = `${answer?.statusCode} ${answer && (await text(answer))}`
   } catch (error) {
-    if (!(error instanceof Error && 'syscall' in error)) throw error
-    const why = 'code' in error && error.code === 'EADDRINUSE' ? 'the port is in use' : error.message
-    throw new Error(`Cannot listen on ${options.host}:${options.port}: ${why}`)
+    why = messageOf(error)
   }
+  await print(stderr, `petstore: not ready: ${url}: ${why}\n`)
+  return 1
 }
 
-function greeting({ url, apiKey }: Petstore, isGenerated: boolean): string {
-  const address = `Petstore ${VERSION} listens on ${url}\n`
+function greeting({ url, controlUrl, apiKey }: Petstore, isGenerated: boolean): string {
+  const controls =
+    controlUrl === undefined ? '' : `Its test controls, for whoever can reach them, listen on ${controlUrl}\n`
+  const address = `Petstore ${VERSION} listens on ${url}\n${controls}`
   if (!isGenerated) return address
   return `${address}
   API key, generated and valid until the server stops: ${apiKey}
@@ -96,8 +116,8 @@ function rereadKeys({ log, replaceKeys }: Petstore, apiKey: readonly string[], p
 }
 
 /** Waits for SIGINT or SIGTERM and closes the store; a second signal does not wait for what is in flight. */
-function stopOnSignal(petstore: Petstore, drain: number, process: Surroundings): Promise<number> {
-  return new Promise((resolve) => {
+async function stopOnSignal(petstore: Petstore, drain: number, process: Surroundings): Promise<number> {
+  const cut = await new Promise<number>((resolve) => {
     let seconds = drain
     const stop = () => {
       resolve(petstore.close(seconds))
@@ -105,6 +125,17 @@ function stopOnSignal(petstore: Petstore, drain: number, process: Surroundings):
     }
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop)
   })
+  if (cut > 0) await print(process.stderr, `petstore: requests in flight that were cut off: ${cut}\n`)
+  return cut > 0 ? 1 : 0
+}
+
+/** Waits for an error that nothing caught, and logs it. What was acknowledged is on disk; nothing else can be relied on. */
+async function failOnBug({ log }: Petstore, process: Surroundings): Promise<number> {
+  const error = await new Promise<unknown>((resolve) => process.on('uncaughtException', resolve))
+  const what = `uncaught: ${error instanceof Error ? error.stack : String(error)}`
+  log.event('error', what)
+  await Promise.all([log.flush(), print(process.stderr, `petstore: ${what}\n`)])
+  return 1
 }
 
 function print(stream: LogStream, text: string): Promise<void> {

@@ -4,7 +4,12 @@ import { type Config, type Setting, SETTINGS } from './settings.ts'
 import { UsageError } from './values.ts'
 
 const ROWS: readonly Setting<unknown>[] = Object.values(SETTINGS)
-const FLAGS: readonly Flag[] = [{ flag: '--help' }, { flag: '--version' }, ...ROWS]
+const FLAGS: readonly Flag[] = [...ROWS, { flag: '--healthcheck' }, { flag: '--help' }, { flag: '--version' }]
+
+/** Asks for no server, but whether one is ready there. */
+export interface Healthcheck extends Pick<Config, 'host' | 'port'> {
+  isHealthcheck: true
+}
 
 /**
  * Reads the settings from flags and, where no flag is given, from the environment; an empty variable counts as none.
@@ -15,13 +20,13 @@ const FLAGS: readonly Flag[] = [{ flag: '--help' }, { flag: '--version' }, ...RO
 export function readConfig(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
-): Config | 'help' | 'version' {
+): Config | Healthcheck | 'help' | 'version' {
   const flags = readFlags(args, FLAGS)
   if (flags.has('--help')) return 'help'
   if (flags.has('--version')) return 'version'
 
   function value<K extends keyof Config>(key: K): Config[K] {
-    const { flag, variable, parse, secret, default: absent } = SETTINGS[key]
+    const { flag, variable, parse, isSecret, default: absent } = SETTINGS[key]
     const given = flags.get(flag)
     const text = given ?? env[variable] ?? ''
     if (given === undefined && text === '') return absent
@@ -30,11 +35,13 @@ export function readConfig(
     } catch (error) {
       const name = given === undefined ? variable : flag
       throw new UsageError(
-        secret ? `${name} ${messageOf(error)}` : `${name} ${JSON.stringify(text)} ${messageOf(error)}`,
+        isSecret ? `${name} ${messageOf(error)}` : `${name} ${JSON.stringify(text)} ${messageOf(error)}`,
       )
     }
   }
 
+  // Whoever asks a server whether it is well needs its address, and not the files that it began with.
+  if (flags.has('--healthcheck')) return { host: value('host'), port: value('port'), isHealthcheck: true }
   return {
     port: value('port'),
     host: value('host'),
@@ -52,12 +59,15 @@ export function readConfig(
     log: value('log'),
     keepAlive: value('keepAlive'),
     drain: value('drain'),
+    cors: value('cors'),
+    controlPort: value('controlPort'),
+    controlHost: value('controlHost'),
   }
 }
 
 /** The text of `--help`. */
 export function helpText(): string {
-  const rows = ROWS.map(({ flag, value, variable, help, shown }) => {
+  const rows = ROWS.map(({ flag, value, variable, help, default: absent, shown = String(absent) }) => {
     const left = value === undefined ? flag : `${flag} ${value}`
     return `  ${left.padEnd(24)}${variable.padEnd(26)}${help} (${shown})`
   })
@@ -67,6 +77,7 @@ Serves a pet store over HTTP and JSON. A flag wins over its variable.
 
   ${'flag'.padEnd(24)}${'variable'.padEnd(26)}meaning (default)
 ${rows.join('\n')}
+  --healthcheck           ask a server with this configuration whether it is ready; exit 0 or 1
   --help                  print this and exit
   --version               print the version and exit
 `

@@ -1,79 +1,77 @@
 import { randomBytes } from 'node:crypto'
+import type { IncomingHttpHeaders, RequestListener } from 'node:http'
 import { routes } from './api/routes.ts'
 import { Keyring } from './http/bearer.ts'
+import { corsFields } from './http/cors.ts'
 import { createDispatch } from './http/dispatch.ts'
-import { LIMITS, type Limits } from './http/limits.ts'
-import { createLog, type Log, type LogFormat, type LogStream } from './http/log.ts'
-import { Router } from './http/router.ts'
+import { createListener, type Service } from './http/exchange.ts'
+import { createFetch } from './http/fetch.ts'
+import { createLog, type Log } from './http/log.ts'
+import { readRequestId } from './http/reply.ts'
+import { type Call, type Route, Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
-import type { NewPet } from './pets/pet.ts'
+import {
+  type CreateOptions,
+  OPTION_RULES,
+  type Options,
+  type PetstoreOptions,
+  readNewPets,
+  readOptions,
+} from './options.ts'
+import type { NewPet, Pet } from './pets/pet.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { MemoryStore, type PetStore } from './pets/store.ts'
-
-/** How a petstore is set up; every option may be left out. */
-export interface PetstoreOptions {
-  /** Port to listen on; 0, the default, picks a free one. */
-  port?: number
-  /** Address to listen on; 127.0.0.1 unless given. */
-  host?: string
-  /** Path that all operations stand under; /v1 unless given. */
-  basePath?: string
-  /** Keys that are valid; one is generated unless given. */
-  apiKeys?: readonly string[]
-  /** Animals that an empty store begins with, ids from 1 on; none unless given. */
-  pets?: readonly NewPet[]
-  /** Bytes that a request's body may have; 65,536 unless given. */
-  maxBody?: number
-  /** Bytes of animals' JSON that are kept, beyond which a create is answered 507; 256 MiB unless given. */
-  maxStore?: number
-  /** JSON file that keeps the animals; without one they end with the process. */
-  snapshot?: string
-  /** `gone` answers getPet with 410, as after its removal; `deprecated` unless given. */
-  getPet?: 'deprecated' | 'gone'
-  /** Whether `/` shows a page; true unless given. */
-  page?: boolean
-  /** Open connections beyond which further ones are closed at once; 10,000 unless given. */
-  maxConnections?: number
-  /** Seconds that an idle connection is kept; 75 unless given. */
-  keepAlive?: number
-  /** Form of the log; off unless given. */
-  log?: LogFormat
-  /** Where the log goes; standard output unless given. */
-  logStream?: LogStream
-  /** Bounds on size and time of requests. */
-  limits?: Partial<Limits>
-}
+import { checkMembers } from './rules.ts'
+import { controlRoutes } from './testing/control-routes.ts'
+import { Controls } from './testing/controls.ts'
+import { checkFault, type Fault, Faults } from './testing/faults.ts'
+import { Journal, type RecordedRequest } from './testing/journal.ts'
 
 /** A petstore that runs. */
-export interface Petstore {
-  /** The base address: every operation's path is relative to it. */
+export interface Petstore extends AsyncDisposable {
+  /** The base address, without a slash at its end: every operation's path is relative to it. */
   readonly url: string
-  /** The first of the keys that it was started with. */
+  /** The base address of the test controls, where `controlPort` was given. */
+  readonly controlUrl?: string
+  /** The first of the keys that it was set up with. */
   readonly apiKey: string
+  /** Calls the petstore in process, as the global `fetch` would over a socket; the host in the URL does not matter. */
+  readonly fetch: typeof globalThis.fetch
+  /** Serves the petstore from a node:http server of your own, or from whatever takes a request listener. */
+  readonly listener: RequestListener
+  /** What the store holds, in ascending order of id. */
+  readonly pets: Pet[]
+  /** The latest requests, from the oldest on: what clients sent, and what became of it. */
+  readonly requests: RecordedRequest[]
+  /** The faults that have not met their requests yet, in their order. */
+  readonly pendingFaults: Fault[]
+  /** The log, for what its owner wants to add. */
   readonly log: Log
+  /**
+   * Adds animals as clients do, but beside the journal and the faults.
+   *
+   * @returns The animals with their ids.
+   * @throws TypeError that names the animal that is wrong, before any is added; RangeError when the store has no room.
+   */
+  add(...newPets: NewPet[]): Promise<Pet[]>
+  /** Goes back to the animals that it began with, or begins with others: ids from 1 on, no requests, no faults. */
+  reset(newPets?: readonly NewPet[]): Promise<void>
+  /**
+   * Makes requests fail. Faults apply in the order in which they were injected, one to a request, each `times` times.
+   *
+   * @throws TypeError or RangeError that names the member, the value and what it must be.
+   */
+  inject(fault: Fault): void
   /** Makes these keys, and no others, the valid ones from the next request on. */
   replaceKeys(apiKeys: readonly string[]): void
   /**
-   * Stops listening, closes idle connections, lets requests in flight be answered, and writes out snapshot and log.
+   * Stops listening, closes idle connections, lets requests in flight be answered, and writes out snapshot and log. Closing
+   * again is fine, and may shorten the wait.
    *
    * @param drain Seconds after which what is left is cut off; 0 unless given.
    * @returns How many requests in flight were cut off.
    */
   close(drain?: number): Promise<number>
-}
-
-type Defaulted = 'host' | 'basePath' | 'maxBody' | 'maxStore' | 'getPet' | 'page' | 'maxConnections' | 'keepAlive'
-
-/** What a petstore's options are unless given. */
-export const DEFAULTS: Required<Pick<PetstoreOptions, Defaulted>> = {
-  host: '127.0.0.1',
-  basePath: '/v1',
-  maxBody: 64 * 2 ** 10,
-  maxStore: 256 * 2 ** 20,
-  getPet: 'deprecated',
-  page: true,
-  maxConnections: 10_000,
-  keepAlive: 75,
 }
 
 /** Makes a key that nobody can guess: 192 random bits, base64url. */
@@ -82,75 +80,189 @@ export function generateApiKey(): string {
 }
 
 /**
- * Starts a petstore: puts store, routes and server together, and listens.
+ * Starts a petstore that listens, on a free port of the loopback address unless told otherwise.
  *
- * @throws RangeError when the animals do not fit into the store; Error with file, line and reason when the snapshot cannot be
- * used; the system's error when the address cannot be listened on.
+ * @throws TypeError or RangeError that names the option, the value and what it must be; Error with file, line and reason when
+ * the snapshot cannot be used, and with the system's code when an address cannot be listened on.
+ * @example
+ * await using petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1, status: 'sold' }] })
+ * const headers = { authorization: `Bearer ${petstore.apiKey}` }
+ * const response = await fetch(`${petstore.url}/pets`, { headers })
  */
 export async function startPetstore(options: PetstoreOptions = {}): Promise<Petstore> {
-  const { port = 0, apiKeys = [generateApiKey()], pets = [], log: format = 'off', ...given } = options
-  const { host, basePath, maxBody, maxStore, getPet, page, maxConnections, keepAlive } = { ...DEFAULTS, ...given }
-  const keyring = new Keyring(apiKeys)
-  const log = createLog(format, options.logStream ?? process.stdout, (text) => keyring.redact(text))
-  const store = await openStore({ maxStore, pets, snapshot: options.snapshot }, log)
-  const router = new Router(routes({ store, basePath }, { getPet, page }), basePath)
-  const onBug = (error: unknown) => log.event('error', error instanceof Error ? String(error.stack) : String(error))
-  const server = new HttpServer({
-    dispatch: createDispatch({ router, keyring, maxBody, onBug }),
-    log,
-    allow: router.allow,
-    maxBody,
-    maxConnections,
-    keepAlive: keepAlive * 1000,
-    limits: { ...LIMITS, ...options.limits },
-  })
-  const address = await server.listen(port, host).catch(async (error: unknown) => {
-    await store.close()
-    throw error
-  })
-  return {
-    url: `http://${hostOf(address)}:${address.port}${basePath}`,
-    apiKey: apiKeys[0] ?? '',
-    log,
-    replaceKeys: (keys) => keyring.replace(keys),
-    async close(drain = 0) {
-      const cut = await server.stop(drain * 1000)
-      await store.close()
-      await log.flush()
+  const read = readOptions(options, true)
+  const base = layBase(read)
+  const { host, port, basePath, controlHost, controlPort, limits, maxConnections, keepAlive } = read
+  const core = assemble(read, base, await openStore(read, base.log))
+  const bounds = { limits, maxConnections, keepAlive: keepAlive * 1000 }
+  const server = new HttpServer({ ...bounds, ...core.api })
+  const control = controlPort === undefined ? undefined : new HttpServer({ ...bounds, ...core.control })
+  try {
+    const url = `${await server.listen(port, host)}${basePath}`
+    const controlUrl = await control?.listen(controlPort ?? 0, controlHost)
+    const petstore = handleOf(core, url, async (drain) => {
+      const [cut] = await Promise.all([server.stop(drain * 1000), control?.stop(0)])
       return cut
+    })
+    return controlUrl === undefined ? petstore : Object.assign(petstore, { controlUrl })
+  } catch (error) {
+    await Promise.all([server.stop(0), core.store.close()])
+    throw error
+  }
+}
+
+/**
+ * Makes a petstore without a socket: it is called by its `fetch`, or served by a server of your own through its `listener`.
+ *
+ * @throws TypeError or RangeError that names the option, the value and what it must be.
+ * @example
+ * const petstore = createPetstore({ apiKeys: ['key-of-the-tests'] })
+ * const headers = { authorization: 'Bearer key-of-the-tests' }
+ * const response = await petstore.fetch(`${petstore.url}/pets`, { headers })
+ */
+export function createPetstore(options: CreateOptions = {}): Petstore {
+  const read = readOptions(options, false)
+  const store = new MemoryStore(read.maxStore)
+  if (!store.reset(read.pets)) throw cannotBegin(read)
+  return handleOf(assemble(read, layBase(read), store), `http://${NO_HOST}${read.basePath}`, async () => 0)
+}
+
+// RFC 6761 §6.4: a name that never leads anywhere, so that a request over a socket fails and says why.
+const NO_HOST = 'petstore.invalid'
+
+interface Base {
+  readonly keyring: Keyring
+  readonly apiKey: string
+  readonly log: Log
+}
+
+function layBase({ apiKeys = [generateApiKey()], log: format, logStream = process.stdout }: Options): Base {
+  const keyring = new Keyring(apiKeys)
+  return { keyring, apiKey: apiKeys[0] ?? '', log: createLog(format, logStream, (text) => keyring.redact(text)) }
+}
+
+/** A service, and the methods of all its resources. */
+interface Served {
+  readonly service: Service
+  readonly allow: string
+}
+
+interface Core extends Base {
+  readonly store: PetStore
+  readonly controls: Controls
+  readonly api: Served
+  readonly control: Served
+  /** Set when the petstore begins to close. */
+  readonly state: { isDraining: boolean }
+}
+
+/** Puts store, routes and test controls together. */
+function assemble(
+  { basePath, maxBody, getPet, page, cors, journal: length, pets }: Options,
+  base: Base,
+  store: PetStore,
+): Core {
+  const { keyring, log } = base
+  const state = { isDraining: false }
+  const faults = new Faults()
+  const journal = new Journal(length, (text) => keyring.redact(text))
+  const controls = new Controls(store, pets, faults, journal)
+  const onBug = (error: unknown) => log.event('error', error instanceof Error ? String(error.stack) : String(error))
+  const router = new Router(routes({ store, basePath, isDraining: () => state.isDraining }, { getPet, page }), basePath)
+  const handle = (route: Route, call: Call) => faults.answer(route, call)
+  const dispatch = createDispatch({ router, keyring, preflights: cors !== undefined, maxBody, onBug, handle })
+  const record = recorder(log, length > 0 ? journal : undefined)
+  const controlRouter = new Router(controlRoutes(controls), '')
+  const controlDispatch = createDispatch({ router: controlRouter, maxBody: CONTROL_MAX_BODY, onBug })
+  return {
+    ...base,
+    store,
+    controls,
+    state,
+    api: { service: { dispatch, echo: (headers) => echo(headers, cors), maxBody, record }, allow: router.allow },
+    control: {
+      service: { dispatch: controlDispatch, echo, maxBody: CONTROL_MAX_BODY, record: undefined },
+      allow: controlRouter.allow,
     },
   }
 }
 
-interface StoreOptions {
-  maxStore: number
-  pets: readonly NewPet[]
-  snapshot: string | undefined
-}
+const CONTROL_MAX_BODY = 64 * 2 ** 20
 
-async function openStore({ maxStore, pets, snapshot: path }: StoreOptions, log: Log): Promise<PetStore> {
-  // With a snapshot this is the trial: it takes all animals or none, for the next start would take a few for all.
-  const memory = new MemoryStore(maxStore)
-  const isRoom = pets.every((pet) => memory.add(pet).ok)
-  if (path === undefined) {
-    if (!isRoom) throw cannotBegin(pets, `they do not fit into ${maxStore} bytes`)
-    return memory
+function recorder(log: Log, journal: Journal | undefined): Service['record'] {
+  if (journal === undefined) return log.on ? log.request : undefined
+  return (outcome) => {
+    log.request(outcome)
+    journal.add(outcome)
   }
-  const store = await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
-  if (store.size > 0) return store
-  const added = isRoom ? await Promise.all(pets.map((pet) => store.add(pet))) : []
-  if (isRoom && added.every(({ ok }) => ok)) return store
-  await store.close()
-  throw cannotBegin(pets, isRoom ? 'they could not be written' : `they do not fit into ${maxStore} bytes`)
 }
 
-function cannotBegin(pets: readonly NewPet[], why: string): RangeError {
-  return new RangeError(`Cannot begin with ${pets.length} animals: ${why}`)
+/** The field lines of an answer that come from the request's. */
+function echo(headers: IncomingHttpHeaders, cors?: string): readonly string[] {
+  const requestId = readRequestId(headers['x-request-id'])
+  const lines = requestId === undefined ? NO_LINES : ['X-Request-Id', requestId]
+  return cors === undefined ? lines : [...lines, ...corsFields(cors, headers)]
 }
 
-/** The host by which this machine reaches an address that it listens on; the unspecified address is none. */
-function hostOf({ address, family }: { address: string; family: string }): string {
-  if (address === '0.0.0.0') return '127.0.0.1'
-  if (address === '::') return '[::1]'
-  return family === 'IPv6' ? `[${address}]` : address
+const NO_LINES: readonly string[] = []
+
+function handleOf(core: Core, url: string, stop: (drain: number) => Promise<number>): Petstore {
+  const { controls, keyring, apiKey, log, store, state, api } = core
+  async function close(drain = 0): Promise<number> {
+    state.isDraining = true
+    const cut = await stop(drain)
+    controls.faults.clear()
+    await store.close()
+    await log.flush()
+    return cut
+  }
+  return {
+    url,
+    apiKey,
+    fetch: createFetch(api.service),
+    listener: createListener(api.service),
+    get pets() {
+      return controls.pets
+    },
+    get requests() {
+      return controls.journal.requests
+    },
+    get pendingFaults() {
+      return controls.faults.pending
+    },
+    log,
+    add: async (...newPets) => controls.add(readNewPets('newPets', newPets)),
+    reset: async (newPets) => controls.reset(newPets && readNewPets('newPets', newPets)),
+    inject(fault) {
+      checkFault(fault)
+      controls.faults.inject(fault)
+    },
+    replaceKeys(apiKeys) {
+      checkMembers('keys', { apiKeys }, { apiKeys: OPTION_RULES.apiKeys })
+      keyring.replace(apiKeys)
+    },
+    close,
+    async [Symbol.asyncDispose]() {
+      await close()
+    },
+  }
+}
+
+async function openStore(options: Options, log: Log): Promise<PetStore> {
+  const { maxStore, pets, snapshot: path } = options
+  const store =
+    path === undefined
+      ? new MemoryStore(maxStore)
+      : await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
+  try {
+    if (store.size > 0 || pets.length === 0 || (await store.reset(pets))) return store
+    throw cannotBegin(options)
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+function cannotBegin({ pets, maxStore }: Options): RangeError {
+  return new RangeError(`Cannot begin with ${pets.length} animals: they do not fit into ${maxStore} bytes`)
 }

@@ -1,8 +1,9 @@
 import type { Flag } from './flags.ts'
 import type { LogFormat } from './http/log.ts'
 import type { NewPet } from './pets/pet.ts'
-import { DEFAULTS } from './petstore.ts'
-import { bit, bytes, checkKey, integer, matching, oneOf, readKeysFile, readSeed } from './values.ts'
+import { DEFAULTS, type PetstoreOptions, OPTION_RULES as RULES } from './options.ts'
+import { integer } from './rules.ts'
+import { bit, bytes, checkKey, digits, readKeysFile, readSeed, word } from './values.ts'
 
 /** A file of keys, and what it held at the start: it may be a pipe, which gives its text once. */
 export interface KeysFile {
@@ -10,38 +11,32 @@ export interface KeysFile {
   keys: readonly string[]
 }
 
-/** What the executable is told: every setting with its value. */
-export interface Config {
-  port: number
-  host: string
-  basePath: string
+type Passed = 'port' | 'host' | 'basePath' | 'maxBody' | 'maxStore' | 'getPet' | 'page' | 'maxConnections' | 'keepAlive'
+
+/** What the executable is told: every setting with its value, undefined where it is off. */
+export interface Config extends Required<Pick<PetstoreOptions, Passed | 'controlHost'>> {
   apiKey: readonly string[]
   apiKeysFile: KeysFile | undefined
   demo: boolean
   seed: readonly NewPet[] | undefined
   snapshot: string | undefined
-  maxBody: number
-  maxStore: number
-  getPet: 'deprecated' | 'gone'
-  page: boolean
-  maxConnections: number
+  cors: string | undefined
   /** Undefined: text on a terminal, else json. */
   log: LogFormat | undefined
   /** Seconds. */
-  keepAlive: number
-  /** Seconds. */
   drain: number
+  controlPort: number | undefined
 }
 
 /** One row of the table from which flags, variables, defaults, checks and `--help` come. */
 export interface Setting<T> extends Flag {
   variable: string
   default: T
-  /** The default as `--help` shows it. */
-  shown: string
+  /** The default as `--help` shows it; the value itself unless given. */
+  shown?: string
   help: string
   /** The text is never repeated as a whole. */
-  secret?: true
+  isSecret?: true
   /** @throws UsageError whose message goes on behind the name and the text: "must be …". */
   parse: (text: string) => T
 }
@@ -53,30 +48,24 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     variable: 'PORT',
     value: 'N',
     default: 8080,
-    shown: '8080',
     help: 'port to listen on; 0 picks a free one',
-    parse: integer(0, 65_535),
+    parse: digits(RULES.port),
   },
   host: {
     flag: '--host',
     variable: 'HOST',
     value: 'ADDRESS',
     default: DEFAULTS.host,
-    shown: DEFAULTS.host,
     help: 'address to listen on',
-    parse: matching(/^[\w.:%-]+$/, 'a host name or an IP address'),
+    parse: word(RULES.host),
   },
   basePath: {
     flag: '--base-path',
     variable: 'PETSTORE_BASE_PATH',
     value: 'PATH',
     default: DEFAULTS.basePath,
-    shown: DEFAULTS.basePath,
     help: 'path that the operations stand under',
-    parse: matching(
-      /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
-      'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
-    ),
+    parse: word(RULES.basePath),
   },
   apiKey: {
     flag: '--api-key',
@@ -85,7 +74,7 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     default: [],
     shown: 'generated',
     help: 'a key that is valid; may be given again (the variable: with commas)',
-    secret: true,
+    isSecret: true,
     repeats: true,
     parse: (text) => text.split(',').map((key) => checkKey(key.trim())),
   },
@@ -123,7 +112,7 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     default: undefined,
     shown: 'off',
     help: 'the JSON file that keeps the animals',
-    parse: matching(/./, 'the path of a file'),
+    parse: word(RULES.snapshot),
   },
   maxBody: {
     flag: '--max-body',
@@ -132,7 +121,7 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     default: DEFAULTS.maxBody,
     shown: '64k',
     help: "bytes that a request's body may have; k, m and g multiply",
-    parse: bytes(256 * 2 ** 20, '256m'),
+    parse: bytes(RULES.maxBody, '256m'),
   },
   maxStore: {
     flag: '--max-store',
@@ -141,16 +130,15 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     default: DEFAULTS.maxStore,
     shown: '256m',
     help: "bytes of animals' JSON that are kept, beyond which 507",
-    parse: bytes(1024 * 2 ** 30, '1024g'),
+    parse: bytes(RULES.maxStore, '1024g'),
   },
   getPet: {
     flag: '--get-pet',
     variable: 'PETSTORE_GET_PET',
     value: 'STATE',
     default: DEFAULTS.getPet,
-    shown: DEFAULTS.getPet,
     help: 'deprecated, or gone: 410, to rehearse its removal',
-    parse: oneOf(['deprecated', 'gone']),
+    parse: word(RULES.getPet),
   },
   page: {
     flag: '--no-page',
@@ -166,9 +154,8 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     variable: 'PETSTORE_MAX_CONNECTIONS',
     value: 'N',
     default: DEFAULTS.maxConnections,
-    shown: String(DEFAULTS.maxConnections),
     help: 'open connections beyond which further ones are closed at once',
-    parse: integer(1, 1_000_000),
+    parse: digits(RULES.maxConnections),
   },
   log: {
     flag: '--log',
@@ -177,24 +164,48 @@ export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
     default: undefined,
     shown: 'text on a terminal, else json',
     help: 'text, json or off',
-    parse: oneOf(['text', 'json', 'off']),
+    parse: word(RULES.log),
   },
   keepAlive: {
     flag: '--keep-alive',
     variable: 'PETSTORE_KEEP_ALIVE',
     value: 'SECONDS',
     default: DEFAULTS.keepAlive,
-    shown: String(DEFAULTS.keepAlive),
     help: "how long an idle connection is kept: longer than the proxy's",
-    parse: integer(1, 86_400),
+    parse: digits(RULES.keepAlive),
   },
   drain: {
     flag: '--drain',
     variable: 'PETSTORE_DRAIN',
     value: 'SECONDS',
     default: 8,
-    shown: '8',
     help: 'how long requests in flight get after SIGTERM or SIGINT',
-    parse: integer(0, 86_400),
+    parse: digits(integer(0, 86_400)),
+  },
+  cors: {
+    flag: '--cors',
+    variable: 'PETSTORE_CORS',
+    value: 'ORIGIN',
+    default: undefined,
+    shown: 'off',
+    help: 'origin whose scripts may call, or *',
+    parse: word(RULES.cors),
+  },
+  controlPort: {
+    flag: '--control-port',
+    variable: 'PETSTORE_CONTROL_PORT',
+    value: 'N',
+    default: undefined,
+    shown: 'off',
+    help: 'port of the test controls: reset, requests, faults',
+    parse: digits(RULES.controlPort),
+  },
+  controlHost: {
+    flag: '--control-host',
+    variable: 'PETSTORE_CONTROL_HOST',
+    value: 'ADDRESS',
+    default: DEFAULTS.controlHost,
+    help: 'address that the test controls listen on',
+    parse: word(RULES.controlHost),
   },
 }

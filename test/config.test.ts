@@ -23,6 +23,9 @@ const DEFAULTS: Config = {
   log: undefined,
   keepAlive: 75,
   drain: 8,
+  cors: undefined,
+  controlPort: undefined,
+  controlHost: '127.0.0.1',
 }
 
 interface Row {
@@ -177,6 +180,48 @@ const TABLE: readonly Row[] = [
     bad: [],
     mustBe: 'must be the path of a file',
   },
+  {
+    key: 'cors',
+    flag: '--cors',
+    variable: 'PETSTORE_CORS',
+    shown: 'off',
+    good: [
+      ['*', '*'],
+      ['https://shop.example', 'https://shop.example'],
+      ['http://localhost:3000', 'http://localhost:3000'],
+    ],
+    bad: [
+      'shop.example',
+      'https://shop.example/',
+      'https://shop.example/a',
+      'https://Shop.example',
+      'null',
+      '**',
+      'a b',
+    ],
+    mustBe: 'must be an origin such as https://shop.example, without a path, or *',
+  },
+  {
+    key: 'controlPort',
+    flag: '--control-port',
+    variable: 'PETSTORE_CONTROL_PORT',
+    shown: 'off',
+    good: [
+      ['0', 0],
+      ['65535', 65_535],
+    ],
+    bad: ['-1', '65536', 'off'],
+    mustBe: 'must be an integer from 0 to 65535',
+  },
+  {
+    key: 'controlHost',
+    flag: '--control-host',
+    variable: 'PETSTORE_CONTROL_HOST',
+    shown: '127.0.0.1',
+    good: [['0.0.0.0', '0.0.0.0']],
+    bad: ['[::1]', 'a b'],
+    mustBe: 'must be a host name or an IP address',
+  },
 ]
 
 /** The settings that a switch of the command line turns. */
@@ -198,7 +243,7 @@ type Environment = Record<string, string | undefined>
 
 function read(args: readonly string[], env: Environment = {}): Config {
   const config = readConfig(args, env)
-  assert.ok(typeof config === 'object')
+  assert.ok(typeof config === 'object' && !('isHealthcheck' in config))
   return config
 }
 

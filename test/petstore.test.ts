@@ -28,7 +28,7 @@ test('animals to begin with are for an empty store only', async (t) => {
 test('an address that cannot be listened on leaves the snapshot unlocked', async (t) => {
   const snapshot = `${folderOf(t)}/pets.json`
   const { url } = await start(t)
-  await assert.rejects(startPetstore({ snapshot, port: Number(new URL(url).port) }), /EADDRINUSE/)
+  await assert.rejects(startPetstore({ snapshot, port: Number(new URL(url).port) }), { code: 'EADDRINUSE' })
   await (await startPetstore({ snapshot })).close()
 })
 

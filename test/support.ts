@@ -6,7 +6,8 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { type Petstore, type PetstoreOptions, startPetstore } from '../src/petstore.ts'
+import type { PetstoreOptions } from '../src/options.ts'
+import { type Petstore, startPetstore } from '../src/petstore.ts'
 
 /** The key of every petstore that a test starts. */
 export const KEY = 'key-of-the-tests'

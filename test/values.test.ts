@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { tmpdir } from 'node:os'
 import { describe, test } from 'node:test'
 import { KEY_MUST_BE } from '../src/http/bearer.ts'
-import { bit, bytes, checkKey, integer, matching, oneOf, readKeysFile, readSeed, UsageError } from '../src/values.ts'
+import { integer, oneOf, text } from '../src/rules.ts'
+import { bit, bytes, checkKey, digits, readKeysFile, readSeed, UsageError, word } from '../src/values.ts'
 import { temporaryFile } from './support.ts'
 
 interface Parser {
@@ -15,8 +16,8 @@ interface Parser {
 
 const PARSERS: readonly Parser[] = [
   {
-    name: 'integer(10, 20)',
-    parse: integer(10, 20),
+    name: 'digits(integer(10, 20))',
+    parse: digits(integer(10, 20)),
     accepted: [
       ['10', 10],
       ['015', 15],
@@ -27,7 +28,7 @@ const PARSERS: readonly Parser[] = [
   },
   {
     name: 'bytes(2m)',
-    parse: bytes(2 * 2 ** 20, '2m'),
+    parse: bytes(integer(1, 2 * 2 ** 20), '2m'),
     accepted: [
       ['1', 1],
       ['1023', 1023],
@@ -58,15 +59,15 @@ const PARSERS: readonly Parser[] = [
     mustBe: 'must be a number of bytes from 1 to 2m; k, m or g behind it multiplies by 1024',
   },
   {
-    name: 'matching()',
-    parse: matching(/^ab+$/, 'an a and b'),
+    name: 'word(text())',
+    parse: word(text(/^ab+$/, 'an a and b')),
     accepted: [['abb', 'abb']],
     refused: ['', 'a', 'ab\n', 'AB'],
     mustBe: 'must be an a and b',
   },
   {
-    name: 'oneOf()',
-    parse: oneOf(['one', 'two']),
+    name: 'word(oneOf())',
+    parse: word(oneOf(['one', 'two'])),
     accepted: [
       ['one', 'one'],
       ['two', 'two'],

@@ -1,7 +1,6 @@
-import { isUtf8 } from 'node:buffer'
 import { errorReply, type Reply } from '../http/reply.ts'
-import type { Call } from '../http/router.ts'
-import { parseJson } from '../pets/json.ts'
+import type { Answer, Call } from '../http/router.ts'
+import { parseJsonBytes } from '../pets/json.ts'
 import { describeIssues, validateNewPet } from '../pets/pet.ts'
 import type { Added, PageQuery, PetStore } from '../pets/store.ts'
 import { readListQuery } from './query.ts'
@@ -10,17 +9,20 @@ import { readListQuery } from './query.ts'
 export interface Context {
   readonly store: PetStore
   readonly basePath: string
+  readonly isDraining: () => boolean
 }
 
 const PET_ID = /^[1-9]\d{0,14}$/
 
-const NOT_UTF8 = errorReply('bad_request', 'The body must be one JSON object in UTF-8, and is not valid UTF-8')
 const NOT_ADDED = {
   store_full: errorReply('store_full', 'The store has no room for this animal'),
   storage_failed: errorReply('storage_failed', 'The animal could not be kept and was not added: try again'),
 }
 const NO_PET = errorReply('not_found', 'There is no animal with this id')
 const GONE = errorReply('gone', 'This operation is removed: use GET /pets with the status filter')
+const WELL: Reply = { status: 200, body: '{"ok":true}' }
+const DRAINING = errorReply('not_ready', 'The server is stopping')
+const NOT_WRITABLE = errorReply('storage_failed', 'The snapshot cannot be written')
 const NO_ORDERS = errorReply('not_implemented', 'Orders are said to exist, but the interface does not specify them')
 
 /** GET /pets: a page of animals, and a link to the next one where there is one (RFC 8288). */
@@ -37,9 +39,8 @@ function nextQuery({ limit, status }: PageQuery, after: number): string {
 }
 
 /** POST /pets: adds the animal of the body. */
-export function createPet({ store, basePath }: Context, { body }: Call): Reply | Promise<Reply> {
-  if (!isUtf8(body)) return NOT_UTF8
-  const input = parseJson(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString())
+export function createPet({ store, basePath }: Context, { body }: Call): Answer {
+  const input = parseJsonBytes(body)
   if (!input.ok) return errorReply('bad_request', `The body must be one JSON object: ${describeIssues(input.issues)}`)
   const pet = validateNewPet(input.value)
   if (!pet.ok) return errorReply('invalid_pet', describeIssues(pet.issues))
@@ -75,4 +76,17 @@ export function getPetRemoved(): Reply {
 /** GET /store/orders: said to exist, but not specified. */
 export function listOrders(): Reply {
   return NO_ORDERS
+}
+
+/** GET /livez: the process runs. */
+export function livez(): Reply {
+  return WELL
+}
+
+/** GET /readyz: whether the server can serve. */
+export function readyz({ store, isDraining }: Context): Answer {
+  if (isDraining()) return DRAINING
+  const isWritable = store.isWritable()
+  if (isWritable instanceof Promise) return isWritable.then((is) => (is ? WELL : NOT_WRITABLE))
+  return isWritable ? WELL : NOT_WRITABLE
 }

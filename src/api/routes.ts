@@ -1,5 +1,5 @@
 import type { Route } from '../http/router.ts'
-import { type Context, createPet, getPet, getPetRemoved, listOrders, listPets } from './operations.ts'
+import { type Context, createPet, getPet, getPetRemoved, listOrders, listPets, livez, readyz } from './operations.ts'
 import { page } from './page.ts'
 
 /** Which of the routes a server has. */
@@ -28,6 +28,8 @@ export function routes(context: Context, options: RouteOptions): Route[] {
       handle: options.getPet === 'gone' ? getPetRemoved : (call) => getPet(context, call),
     },
     { method: 'GET', path: '/store/orders', operation: 'listOrders', handle: listOrders },
+    { method: 'GET', path: '/livez', operation: 'livez', handle: livez, open: true, isQuiet: true },
+    { method: 'GET', path: '/readyz', operation: 'readyz', handle: () => readyz(context), open: true, isQuiet: true },
   ]
   if (options.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page(context), open: true })
   return table

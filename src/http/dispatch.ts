@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Keyring } from './bearer.ts'
 import { refuseBody } from './body.ts'
+import { preflightFields } from './cors.ts'
 import { type ErrorReply, errorReply, type Reply } from './reply.ts'
-import { type Call, readTarget, type Route, type Router } from './router.ts'
+import { type Answer, type Call, readTarget, type Route, type Router } from './router.ts'
 
 /** The head of a request: all that is known of it before its body. */
 export interface RequestHead {
@@ -13,21 +14,26 @@ export interface RequestHead {
 
 /** What a head leads to: an answer, or an operation that wants the body first. */
 export interface Verdict {
-  /** The operation, where method and path name one. */
-  readonly operation?: string
+  /** The route, where method and path name one. */
+  readonly route?: Route
   /** Answers the request; `body` is needed only where `wantsBody` is true. Never rejects. */
-  readonly answer: (body?: Uint8Array) => Reply | Promise<Reply>
+  readonly answer: (body?: Uint8Array) => Answer
   readonly wantsBody?: true
 }
 
 /** What {@link createDispatch} needs to judge requests. */
 export interface DispatchOptions {
   router: Router
-  keyring: Keyring
+  /** Absent where no path needs a key. */
+  keyring?: Keyring
+  /** Whether OPTIONS answers CORS preflights. */
+  preflights?: boolean
   /** Bytes that a body may have. */
   maxBody: number
   /** Told of every error that an operation throws: the client learns nothing of it. */
   onBug: (error: unknown) => void
+  /** Stands between a request that has passed its checks and its operation; goes on to it unless given. */
+  handle?: (route: Route, call: Call) => Answer
 }
 
 const BAD_TARGET = errorReply('bad_request', 'The request target must be a path or an http URL; * goes with OPTIONS')
@@ -36,28 +42,31 @@ const INTERNAL_ERROR = errorReply('internal_error', 'The server failed to answer
 const NO_BODY = new Uint8Array()
 
 /** Makes the function that leads a request's head through the checks in their order: key, path, method, type, size. */
-export function createDispatch({ router, keyring, maxBody, onBug }: DispatchOptions): (head: RequestHead) => Verdict {
+export function createDispatch(options: DispatchOptions): (head: RequestHead) => Verdict {
+  const { router, keyring, preflights = false, maxBody, onBug, handle = runOperation } = options
+
   function dispatch({ method, target, headers }: RequestHead): Verdict {
     const parts = readTarget(target)
     if (parts === undefined) return reply(BAD_TARGET)
     if (parts.path === '*') return reply(method === 'OPTIONS' ? allowing(router.allow) : BAD_TARGET)
     const { secured, resource, params } = router.match(parts.path)
-    if (method === 'OPTIONS') return reply(resource === undefined ? NOT_FOUND : allowing(resource.allow))
-    const refusal = secured ? keyring.refuse(headers.authorization) : undefined
+    if (method === 'OPTIONS') {
+      return reply(resource === undefined ? NOT_FOUND : allowing(resource.allow, preflights ? headers : {}))
+    }
+    const refusal = secured ? keyring?.refuse(headers.authorization) : undefined
     const route = resource?.routes.get(method === 'HEAD' ? 'GET' : method)
     if (refusal !== undefined) return reply(refusal, route)
     if (resource === undefined) return reply(NOT_FOUND)
     if (route === undefined) return reply(methodNotAllowed(resource.allow))
-    const { operation, takesBody } = route
     const answer = (body: Uint8Array = NO_BODY) => run(route, { params, query: parts.query, body })
-    if (!takesBody) return { operation, answer }
+    if (!route.takesBody) return { route, answer }
     const bodyRefusal = refuseBody(headers, maxBody)
-    return bodyRefusal === undefined ? { operation, answer, wantsBody: true } : reply(bodyRefusal, route)
+    return bodyRefusal === undefined ? { route, answer, wantsBody: true } : reply(bodyRefusal, route)
   }
 
-  function run(route: Route, call: Call): Reply | Promise<Reply> {
+  function run(route: Route, call: Call): Answer {
     try {
-      const answer = route.handle(call)
+      const answer = handle(route, call)
       return answer instanceof Promise ? answer.catch(failed) : answer
     } catch (error) {
       return failed(error)
@@ -77,10 +86,14 @@ export function methodNotAllowed(allow: string): ErrorReply {
   return errorReply('method_not_allowed', `The method must be one of ${allow}`, ['Allow', allow])
 }
 
-function reply(answer: Reply, route?: Route): Verdict {
-  return route === undefined ? { answer: () => answer } : { operation: route.operation, answer: () => answer }
+function runOperation(route: Route, call: Call): Answer {
+  return route.handle(call)
 }
 
-function allowing(allow: string): Reply {
-  return { status: 204, fields: ['Allow', allow] }
+function reply(answer: Reply, route?: Route): Verdict {
+  return route === undefined ? { answer: () => answer } : { route, answer: () => answer }
+}
+
+function allowing(allow: string, headers: IncomingHttpHeaders = {}): Reply {
+  return { status: 204, fields: ['Allow', allow, ...preflightFields(allow, headers)] }
 }

@@ -16,6 +16,8 @@ export interface Limits {
   linger: number
   /** The same while the server drains. */
   drainLinger: number
+  /** How long an idle connection still answers a request once the server drains. */
+  drainGrace: number
 }
 
 /** The limits that a server has unless told otherwise. */
@@ -28,4 +30,5 @@ export const LIMITS: Limits = {
   checkInterval: 1_000,
   linger: 2_000,
   drainLinger: 100,
+  drainGrace: 100,
 }

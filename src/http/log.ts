@@ -1,24 +1,8 @@
+import type { Outcome } from './exchange.ts'
+import { readRequestId } from './reply.ts'
+
 /** `text` for people, `json` for machines (a line each), `off` for neither. */
 export type LogFormat = 'text' | 'json' | 'off'
-
-/** What is logged of one request. No header, body or query value is among it: those could hold secrets. */
-export interface RequestEntry {
-  /** Absent, as the target is, where the request could not be read. */
-  method?: string | undefined
-  target?: string | undefined
-  operation?: string | undefined
-  /** Absent where the client left before it was answered. */
-  status?: number | undefined
-  /** Milliseconds from the head of the request to its answer. */
-  ms: number
-  /** Bytes of content in the answer. */
-  bytes: number
-  requestId?: string | undefined
-  remote: string | undefined
-  forwardedFor?: string | undefined
-}
-
-type Shown = Omit<RequestEntry, 'target' | 'status'> & { path: string | undefined; status: number | null }
 
 /** Where log lines go: what a log uses of `stream.Writable`. */
 export interface LogStream {
@@ -31,7 +15,8 @@ export interface LogStream {
 export interface Log {
   /** Whether anything is written: what would go into an entry need not be gathered otherwise. */
   readonly on: boolean
-  request(entry: RequestEntry): void
+  /** Logs a request. No header, body or query value is among it: those could hold secrets. */
+  request(outcome: Outcome): void
   event(level: 'info' | 'warn' | 'error', message: string): void
   /** Resolves when all lines so far have left the process, or do not within two seconds. */
   flush(): Promise<void>
@@ -57,10 +42,7 @@ export function createLog(format: LogFormat, stream: LogStream, redact: (text: s
   const now = clock()
   let lines: string[] = []
   let dropped = 0
-  let broken = false
-  stream.on('error', () => {
-    broken = true
-  })
+  const state = watch(stream)
 
   function add(text: string): void {
     if (lines.push(text) === 1) setImmediate(drain, () => {})
@@ -76,13 +58,13 @@ export function createLog(format: LogFormat, stream: LogStream, redact: (text: s
       dropped = 0
     }
     lines = []
-    if (broken) done()
+    if (state.broken) done()
     else stream.write(batch, done)
   }
 
   return {
     on: true,
-    request: (entry) => add(line.request(now(), entry, redact)),
+    request: (outcome) => add(line.request(now(), outcome, redact)),
     event: (level, message) => add(line.event(now(), level, message)),
     flush: () =>
       new Promise((resolve) => {
@@ -95,19 +77,36 @@ export function createLog(format: LogFormat, stream: LogStream, redact: (text: s
   }
 }
 
+/** Whether a stream has failed; the streams are watched once, however many logs write to one. */
+function watch(stream: LogStream): { broken: boolean } {
+  const known = watched.get(stream)
+  if (known !== undefined) return known
+  const state = { broken: false }
+  watched.set(stream, state)
+  stream.on('error', () => {
+    state.broken = true
+  })
+  return state
+}
+
+const watched = new WeakMap<LogStream, { broken: boolean }>()
+
+type Shown = Record<'method' | 'path' | 'operation' | 'requestId' | 'remote' | 'forwardedFor', string | undefined> &
+  Record<'ms' | 'bytes', number> & { status: number | null }
+
 interface Line {
-  request(time: string, entry: RequestEntry, redact: (text: string) => string): string
+  request(time: string, outcome: Outcome, redact: (text: string) => string): string
   event(time: string, level: string, message: string): string
 }
 
 const FORMATS: Record<'json' | 'text', Line> = {
   json: {
-    request: (time, entry, redact) => `${JSON.stringify({ time, ...shown(entry, redact) })}\n`,
+    request: (time, outcome, redact) => `${JSON.stringify({ time, ...shown(outcome, redact) })}\n`,
     event: (time, level, message) => `${JSON.stringify({ time, level, message })}\n`,
   },
   text: {
-    request(time, entry, redact) {
-      const { method, path, status, ms, bytes, ...rest } = shown(entry, redact)
+    request(time, outcome, redact) {
+      const { method, path, status, ms, bytes, ...rest } = shown(outcome, redact)
       const more = Object.entries(rest).map(([name, value]) => (value === undefined ? '' : ` ${name}=${value}`))
       const line = `${time} ${method ?? '-'} ${path ?? '-'} ${status ?? 'client left'} ${ms} ms ${bytes} B${more.join('')}`
       return `${line.replace(CONTROL, '?')}\n`
@@ -119,12 +118,14 @@ const FORMATS: Record<'json' | 'text', Line> = {
 // What a terminal could take for a command; JSON escapes it by itself.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
 
-/** An entry as it may be shown: query values hidden, and keys blotted out of all that the client wrote. */
-function shown(entry: RequestEntry, redact: (text: string) => string): Shown {
-  const { method, target, operation, status = null, ms, bytes, requestId, remote, forwardedFor } = entry
+/** What is shown of a request: query values hidden, and keys blotted out of all that the client wrote. */
+function shown(outcome: Outcome, redact: (text: string) => string): Shown {
+  const { head, operation, status = null, ms, bytes, remote } = outcome
+  const requestId = readRequestId(head?.headers['x-request-id'])
+  const forwardedFor = head?.headers['x-forwarded-for']?.toString()
   return {
-    method,
-    path: target && hideValues(redact(target)),
+    method: head?.method,
+    path: head && hideValues(redact(head.target)),
     operation,
     status,
     ms: Math.round(ms * 1000) / 1000,

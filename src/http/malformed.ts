@@ -50,7 +50,7 @@ export function failureReply(error: NodeJS.ErrnoException & { reason?: string })
 
 /** A reply as bytes for a socket that has no ServerResponse: the connection closes after it. */
 export function rawAnswer(reply: ErrorReply): string {
-  const lines = fieldLines(reply, Buffer.byteLength(reply.body), undefined)
+  const lines = fieldLines(reply, Buffer.byteLength(reply.body), [])
   lines.push('Date', new Date().toUTCString(), 'Connection', 'close')
   let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`
   for (let at = 0; at < lines.length; at += 2) head += `${lines[at]}: ${lines[at + 1]}\r\n`

@@ -7,6 +7,8 @@ export interface Reply {
   readonly body?: string
   /** Media type of the content; JSON unless given. */
   readonly type?: string
+  /** Where the connection is to break, for a test that asked for it: before the answer, or half-way through its content. */
+  readonly breaksOff?: 'before' | 'within'
 }
 
 /** Every code that an Error can carry, with its HTTP status. */
@@ -26,7 +28,9 @@ export const ERROR_STATUS = {
   internal_error: 500,
   not_implemented: 501,
   storage_failed: 503,
+  not_ready: 503,
   store_full: 507,
+  injected_fault: 500,
 } as const
 
 /** A machine-readable code of the contract's Error. */
@@ -37,10 +41,20 @@ export interface ErrorReply extends Reply {
   readonly body: string
 }
 
-/** The one writer of errors: an Error of exactly `code`, `message` and `status`. */
-export function errorReply(code: ErrorCode, message: string, fields: readonly string[] = []): ErrorReply {
-  const status = ERROR_STATUS[code]
+/** The one writer of errors: an Error of exactly `code`, `message` and `status`, which is the code's own unless given. */
+export function errorReply(
+  code: ErrorCode,
+  message: string,
+  fields: readonly string[] = [],
+  status: number = ERROR_STATUS[code],
+): ErrorReply {
   return { status, fields, body: JSON.stringify({ code, message, status }) }
+}
+
+/** The first half of an answer's content, for one that breaks off within it. */
+export function halfOf({ body = '' }: Reply): Buffer {
+  const content = Buffer.from(body)
+  return content.subarray(0, content.length >> 1)
 }
 
 const EVERY_ANSWER = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
@@ -52,13 +66,13 @@ export function readRequestId(value: string | string[] | undefined): string | un
 }
 
 /** All field lines of an answer, as the flat list that `ServerResponse.writeHead` takes. A 204 has neither type nor length. */
-export function fieldLines(reply: Reply, contentLength: number, requestId: string | undefined): string[] {
+export function fieldLines(reply: Reply, contentLength: number, echo: readonly string[]): string[] {
   const content =
     reply.body === undefined
       ? []
       : ['Content-Type', reply.type ?? 'application/json', 'Content-Length', String(contentLength)]
   const lines = content.concat(EVERY_ANSWER)
   if (reply.fields !== undefined) lines.push(...reply.fields)
-  if (requestId !== undefined) lines.push('X-Request-Id', requestId)
+  if (echo.length > 0) lines.push(...echo)
   return lines
 }

@@ -10,12 +10,15 @@ export interface Call {
   readonly body: Uint8Array
 }
 
+/** A reply, now or later. */
+export type Answer = Reply | Promise<Reply>
+
 /** An operation: a function from request to reply. It may throw only by mistake; that is answered 500. */
-export type Handler = (call: Call) => Reply | Promise<Reply>
+export type Handler = (call: Call) => Answer
 
 /** A row of the table of routes. */
 export interface Route {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   /** Segments as they are after percent-decoding; `{name}` matches any one segment that is not empty. */
   readonly path: string
   /** The contract's operationId. */
@@ -25,6 +28,8 @@ export interface Route {
   readonly takesBody?: true
   /** The path stands outside the base path and needs no key. */
   readonly open?: true
+  /** Its requests are not recorded: a probe asks every few seconds. */
+  readonly isQuiet?: true
 }
 
 /** The routes of one path: by method, and the methods as an `Allow` field lists them. */

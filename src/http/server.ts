@@ -1,37 +1,23 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { contentTooLarge } from './body.ts'
-import { methodNotAllowed, type RequestHead, type Verdict } from './dispatch.ts'
+import { setImmediate as turn } from 'node:timers/promises'
+import { methodNotAllowed } from './dispatch.ts'
+import { Exchange, type Service } from './exchange.ts'
 import type { Limits } from './limits.ts'
-import type { Log } from './log.ts'
 import { failureReply, malformedReply, rawAnswer } from './malformed.ts'
-import { type ErrorReply, fieldLines, readRequestId, type Reply } from './reply.ts'
+import type { ErrorReply } from './reply.ts'
 
 /** What an {@link HttpServer} is made of. */
 export interface HttpServerOptions {
-  dispatch: (head: RequestHead) => Verdict
-  log: Log
+  service: Service
   /** Methods of all resources, for the `Allow` of a refused CONNECT. */
   allow: string
-  /** Bytes that a body may have. */
-  maxBody: number
   /** Connections beyond these are closed at once. */
   maxConnections: number
   /** Milliseconds that an idle connection is kept. */
   keepAlive: number
   limits: Limits
-}
-
-/** One request, from its head to its answer. */
-interface Exchange {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly requestId: string | undefined
-  readonly started: number
-  operation: string | undefined
-  /** Its answer says `Connection: close`: the client takes no request behind it for processed (RFC 9112 §9.6). */
-  isLast: boolean
 }
 
 interface Connection {
@@ -77,14 +63,18 @@ export class HttpServer {
     })
   }
 
-  /** Listens, and tells the port. Rejects with the system's error where that cannot be. */
-  listen(port: number, host: string): Promise<AddressInfo> {
+  /** Listens, and tells the URL of the server's root. Rejects, with the system's code, where that cannot be. */
+  listen(port: number, host: string): Promise<string> {
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
+      // What fails later, the taking of a connection, is for its client to try again.
+      this.#server.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+        const why = code === 'EADDRINUSE' ? 'the port is in use' : message
+        reject(Object.assign(new Error(`Cannot listen on ${host}:${port}: ${why}`), { code }))
+      })
       this.#server.listen(port, host, () => {
-        this.#server.off('error', reject)
         const address = this.#server.address()
-        if (typeof address === 'object' && address !== null) resolve(address)
+        if (typeof address === 'object' && address !== null)
+          resolve(`http://${hostInUrl(address.address)}:${address.port}`)
       })
     })
   }
@@ -97,9 +87,10 @@ export class HttpServer {
    */
   async stop(drain: number): Promise<number> {
     this.#draining = true
+    for (const connection of this.#connections.values()) this.#drain(connection)
+    await turn() // connections that the kernel has accepted come in: closing would reset them
     // net's close and not http's: that one destroys connections whose answer is still on its way to a slow reader.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve))
-    for (const { socket, latest } of this.#connections.values()) afterAnswer(latest, () => this.#linger(socket))
     const timer = setTimeout(() => {
       for (const { socket, latest } of this.#connections.values()) {
         if (isInFlight(latest)) this.#cut++
@@ -113,11 +104,26 @@ export class HttpServer {
   }
 
   #open(socket: Socket): void {
-    this.#connections.set(socket, { socket, latest: undefined, failed: false, waiting: 0 })
+    const connection: Connection = { socket, latest: undefined, failed: false, waiting: 0 }
+    this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
     // After `Connection: close` node destroys the socket as soon as the answer is written. If the client is still sending,
     // the kernel then resets the connection and the client loses the answer (RFC 9112 §9.6).
     socket.destroySoon = () => this.#linger(socket)
+    if (this.#draining) this.#drain(connection)
+  }
+
+  /** Ends a connection behind the answer in flight. An idle one gives a request that is on its way to it time to arrive. */
+  #drain(connection: Connection): void {
+    const { socket, latest } = connection
+    if (isInFlight(latest)) {
+      latest.isLast = true
+      return afterAnswer(latest, () => this.#linger(socket))
+    }
+    const timer = setTimeout(() => {
+      if (connection.latest === latest) this.#linger(socket)
+    }, this.#options.limits.drainGrace)
+    socket.once('close', () => clearTimeout(timer))
   }
 
   /** Ends our side, and reads on until the client ends its own or the time is over. */
@@ -133,64 +139,17 @@ export class HttpServer {
     const before = connection?.latest
     // The connection's last answer is given: what still comes is read, so that the client gets to reading, and dropped.
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
-    const started = this.#options.log.on ? performance.now() : 0
-    const requestId = readRequestId(req.headers['x-request-id'])
-    const exchange: Exchange = { req, res, requestId, started, operation: undefined, isLast: false }
+    const exchange = new Exchange(this.#options.service, req, res)
+    exchange.isLast = this.#draining
     connection.latest = exchange
-    if (!isInFlight(before)) return this.#process(exchange, isExpecting)
+    if (!isInFlight(before)) return process(exchange, isExpecting)
     // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2), or whose answer nobody reads:
     // node stops reading only for answers that it holds, so what waits must be bounded here.
     if (++connection.waiting > this.#options.limits.pipelined) return void req.socket.destroy()
     before.res.once('close', () => {
       connection.waiting--
-      if (!before.isLast && !res.headersSent) this.#process(exchange, isExpecting)
+      if (!before.isLast && !res.headersSent) process(exchange, isExpecting)
     })
-  }
-
-  #process(exchange: Exchange, isExpecting: boolean): void {
-    const { req, res } = exchange
-    const malformed = malformedReply(req)
-    if (malformed !== undefined) return this.#send(exchange, malformed, true)
-    const { method = '', url: target = '', headers } = req
-    const { operation, answer, wantsBody } = this.#options.dispatch({ method, target, headers })
-    exchange.operation = operation
-    if (!wantsBody) return this.#finish(exchange, answer(), isExpecting)
-    if (isExpecting) res.writeContinue()
-    this.#readBody(exchange, (body) => this.#finish(exchange, answer(body), false))
-  }
-
-  #finish(exchange: Exchange, reply: Reply | Promise<Reply>, close: boolean): void {
-    if (reply instanceof Promise) void reply.then((settled) => this.#send(exchange, settled, close))
-    else this.#send(exchange, reply, close)
-  }
-
-  /** Gathers the body; one that grows too large is answered at once, and its rest read within requestTimeout and dropped. */
-  #readBody(exchange: Exchange, done: (body: Buffer) => void): void {
-    const { req, res } = exchange
-    const { maxBody } = this.#options
-    const chunks: Buffer[] = []
-    let length = 0
-    req.on('data', (chunk: Buffer) => {
-      length += chunk.length
-      if (length <= maxBody) chunks.push(chunk)
-      else if (!res.headersSent) this.#send(exchange, contentTooLarge(maxBody), false)
-    })
-    req.on('end', () => {
-      if (!res.headersSent) done(Buffer.concat(chunks))
-    })
-    req.on('close', () => {
-      if (!req.complete && !res.headersSent) this.#record(exchange, undefined, 0)
-    })
-  }
-
-  #send(exchange: Exchange, reply: Reply, close: boolean): void {
-    const { res, requestId } = exchange
-    const length = reply.body === undefined ? 0 : Buffer.byteLength(reply.body)
-    const lines = fieldLines(reply, length, requestId)
-    exchange.isLast = close || this.#draining || !res.shouldKeepAlive
-    if (exchange.isLast) lines.push('Connection', 'close')
-    res.writeHead(reply.status, lines).end(reply.body)
-    this.#record(exchange, reply.status, exchange.req.method === 'HEAD' ? 0 : length)
   }
 
   /** Answers what node could not read as a request, or not in time, in its place behind the answers before it. */
@@ -205,7 +164,7 @@ export class HttpServer {
     } else if (latest.res.headersSent) {
       afterAnswer(latest, () => this.#linger(socket)) // refused before its body, which now proves broken or late
     } else {
-      this.#send(latest, reply, true)
+      latest.send(reply, true)
     }
   }
 
@@ -214,24 +173,15 @@ export class HttpServer {
     socket.write(rawAnswer(reply))
     this.#linger(socket)
     const bytes = Buffer.byteLength(reply.body)
-    this.#options.log.request({ status: reply.status, ms: 0, bytes, remote: socket.remoteAddress })
+    this.#options.service.record?.({ status: reply.status, ms: 0, bytes, remote: socket.remoteAddress })
   }
+}
 
-  #record({ req, requestId, started, operation }: Exchange, status: number | undefined, bytes: number): void {
-    const { log } = this.#options
-    if (!log.on) return
-    log.request({
-      method: req.method,
-      target: req.url,
-      operation,
-      status,
-      ms: performance.now() - started,
-      bytes,
-      requestId,
-      remote: req.socket.remoteAddress,
-      forwardedFor: req.headers['x-forwarded-for']?.toString(),
-    })
-  }
+/** Leads a request that HTTP allows to its answer. */
+function process(exchange: Exchange, isExpecting: boolean): void {
+  const malformed = malformedReply(exchange.req)
+  if (malformed === undefined) exchange.process(isExpecting)
+  else exchange.send(malformed, true)
 }
 
 /** Whether there are answers on a connection, of which this is the latest, that have not left the process. */
@@ -243,4 +193,11 @@ function isInFlight(latest: Exchange | undefined): latest is Exchange {
 function afterAnswer(latest: Exchange | undefined, then: () => void): void {
   if (isInFlight(latest)) latest.res.once('close', then)
   else then()
+}
+
+/** An address that a server listens on, as the host of a URL by which this machine reaches it. */
+export function hostInUrl(address: string): string {
+  if (address === '0.0.0.0') return '127.0.0.1'
+  if (address === '::') return '[::1]'
+  return address.includes(':') ? `[${address}]` : address
 }

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { Result } from './pet.ts'
 
@@ -27,6 +28,12 @@ export function parseJson(text: string): Result<unknown> {
     return { ok: false, issues: [{ path: '', code: 'syntax', message }] }
   }
   return { ok: true, value: MAY_ROUND.test(text) ? exactNumbers(text) : value }
+}
+
+/** Reads the bytes of a body as {@link parseJson} reads a text. */
+export function parseJsonBytes(bytes: Uint8Array): Result<unknown> {
+  if (isUtf8(bytes)) return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
+  return { ok: false, issues: [{ path: '', code: 'syntax', message: 'it is not valid UTF-8' }] }
 }
 
 /** The value of a valid JSON text; its numbers pass through JSON.parse as strings, behind a mark that no client can know. */

@@ -69,6 +69,21 @@ export function validateNewPet(input: unknown): Result<NewPet> {
   return { ok: false, issues }
 }
 
+/** Validates a value as an array of NewPet, and names the first item that is wrong. */
+export function validateNewPets(input: unknown): Result<NewPet[]> {
+  if (!Array.isArray(input)) return { ok: false, issues: [{ path: '', code: 'type', message: 'this is no array' }] }
+  const pets: NewPet[] = []
+  for (const [at, item] of input.entries()) {
+    const pet = validateNewPet(item)
+    if (!pet.ok) {
+      const message = `in item ${at + 1}, ${describeIssues(pet.issues)}`
+      return { ok: false, issues: [{ path: String(at), code: 'invalid', message }] }
+    }
+    pets.push(pet.value)
+  }
+  return { ok: true, value: pets }
+}
+
 function issue(path: keyof typeof MUST_BE, value: unknown): Issue {
   return value === undefined
     ? { path, code: 'required', message: `${path} is required and ${MUST_BE[path]}` }

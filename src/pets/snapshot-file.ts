@@ -17,6 +17,7 @@ const CLOSING_LINE = Buffer.from(`${CLOSING}\n`)
 // synced either, and adding takes two thirds of the time. Closing the file takes it away.
 const PADDING = 16
 const MAX_PADDING = 2 ** 16
+const TEST_BYTES = 4 * 1024
 const PIECE_CHARACTERS = 2 ** 20
 
 /**
@@ -28,7 +29,7 @@ const PIECE_CHARACTERS = 2 ** 20
 export class SnapshotFile {
   readonly #path: string
   readonly #beside: string
-  readonly #contents: Contents
+  #contents: Contents
   #handle: FileHandle | undefined
   /** Device and inode of the open file. */
   #place: Stats | undefined
@@ -77,6 +78,24 @@ export class SnapshotFile {
       throw error
     }
     this.#seal = { bytes: this.#seal.bytes + lines.length, crc32: crc32(lines, this.#seal.crc32) }
+  }
+
+  /** Writes the file anew with other animals. When it rejects, it is as it was. */
+  async rewrite(contents: Contents): Promise<void> {
+    const found = await stat(this.#path).catch(ignoreMissing)
+    await this.#replace(found, contents)
+    this.#contents = contents
+    this.#isBroken = this.#isCut = false
+  }
+
+  /** Finds out whether animals could be added: puts the file in order, and behind its end as much as a few animals take. */
+  async test(): Promise<void> {
+    if (this.#isBroken) await this.#mend()
+    const end = this.#end + CLOSING_LINE.length
+    this.#size = end
+    await writeAll(this.#open, Buffer.alloc(TEST_BYTES, ' '), end)
+    this.#size = end + TEST_BYTES
+    await Promise.all([this.#open.datasync(), this.#assertInPlace()])
   }
 
   /** Writes into the first line what was acknowledged until now. */
@@ -161,12 +180,12 @@ export class SnapshotFile {
   }
 
   /** Writes the file anew, with the mode and owner of the old one: beside it, and in its place when it is on disk. */
-  async #replace(old?: Stats): Promise<void> {
+  async #replace(old?: Stats, contents: Contents = this.#contents): Promise<void> {
     const before = this.#handle
     const handle = await open(this.#beside, 'wx+')
     try {
       if (old !== undefined) await takeAfter(handle, old)
-      const seal = await writePets(handle, this.#contents.values())
+      const seal = await writePets(handle, contents.values())
       await writeAll(handle, Buffer.from(headerLine(seal)), 0)
       await handle.sync()
       const place = await handle.stat()

@@ -45,7 +45,7 @@ export async function openSnapshotStore(options: SnapshotOptions): Promise<PetSt
  */
 class SnapshotStore implements PetStore {
   readonly #options: SnapshotOptions
-  readonly #memory: MemoryStore
+  #memory: MemoryStore
   readonly #file: SnapshotFile
   readonly #lock: Lock
   #waiting: Waiting[] = []
@@ -72,6 +72,32 @@ class SnapshotStore implements PetStore {
     return this.#memory.page(query)
   }
 
+  values(): IterableIterator<string> {
+    return this.#memory.values()
+  }
+
+  reset(pets: readonly NewPet[]): Promise<boolean> {
+    const fresh = new MemoryStore(this.#options.maxBytes)
+    if (!fresh.reset(pets)) return Promise.resolve(false)
+    return this.#alone(async () => {
+      await this.#file.rewrite(fresh)
+      this.#memory = fresh
+      this.#recover()
+      return true
+    })
+  }
+
+  isWritable(): boolean | Promise<boolean> {
+    if (!this.#isFailing) return true
+    const test = this.#alone(() => this.#file.test())
+    return test
+      .then(() => this.#recover())
+      .then(
+        () => true,
+        () => false,
+      )
+  }
+
   add(pet: NewPet): Promise<Added> {
     return new Promise((resolve) => {
       if (this.#closing !== undefined) return resolve({ ok: false, reason: 'storage_failed' })
@@ -86,12 +112,24 @@ class SnapshotStore implements PetStore {
   }
 
   async #close(): Promise<void> {
-    await this.#writing
+    while (this.#writing !== undefined) await this.#writing
     const { path, report } = this.#options
     await this.#file.close().catch((error: unknown) => {
       report('error', `${path}: what was acknowledged may not be in it: ${messageOf(error)}`)
     })
     await this.#lock.release()
+  }
+
+  /** Runs a task while no other uses the file; additions wait for it. */
+  async #alone<T>(task: () => Promise<T>): Promise<T> {
+    while (this.#writing !== undefined) await this.#writing
+    if (this.#closing !== undefined) throw new Error(`${this.#options.path}: the store is closed`)
+    const done = task()
+    this.#writing = done.then(
+      () => this.#writeAll(),
+      () => this.#writeAll(),
+    )
+    return done
   }
 
   async #writeAll(): Promise<void> {

@@ -1,4 +1,5 @@
-import { type NewPet, type PetStatus, petJson } from './pet.ts'
+import { parseJson } from './json.ts'
+import { type NewPet, type Pet, type PetStatus, petJson, validateNewPet } from './pet.ts'
 
 /** Which pets a page shows: at most `limit`, with ids above `after`, of one status if one is named. */
 export interface PageQuery {
@@ -24,8 +25,14 @@ export interface PetStore {
   get(id: number): string | undefined
   /** One page of pets in ascending order of id. */
   page(query: PageQuery): Page
+  /** The JSON of all pets in ascending order of id. */
+  values(): IterableIterator<string>
   /** Adds a pet under the next id. Never rejects. */
   add(pet: NewPet): Added | Promise<Added>
+  /** Keeps these pets and no others, ids from 1 on; false, with nothing changed, where they do not all fit. */
+  reset(pets: readonly NewPet[]): boolean | Promise<boolean>
+  /** Whether pets can be added; a store that could not write tries whether it can again. Never rejects. */
+  isWritable(): boolean | Promise<boolean>
   /** Resolves when all that was acknowledged is where it is kept. Nothing is added after that. */
   close(): Promise<void>
 }
@@ -57,9 +64,9 @@ const MAX_PETS = 2 ** 24 - 1
  */
 export class MemoryStore implements PetStore {
   readonly #maxBytes: number
-  readonly #pets = new Map<number, string>()
-  readonly #ids: number[] = []
-  readonly #idsByStatus: Record<PetStatus, number[]> = { available: [], pending: [], sold: [] }
+  #pets = new Map<number, string>()
+  #ids: number[] = []
+  #idsByStatus: Record<PetStatus, number[]> = { available: [], pending: [], sold: [] }
   #bytes = 0
   #lastId = 0
 
@@ -72,7 +79,6 @@ export class MemoryStore implements PetStore {
     return this.#pets.size
   }
 
-  /** The JSON of all pets in ascending order of id. */
   values(): IterableIterator<string> {
     return this.#pets.values()
   }
@@ -117,7 +123,30 @@ export class MemoryStore implements PetStore {
     this.#lastId = id
   }
 
+  reset(pets: readonly NewPet[]): boolean {
+    const fresh = new MemoryStore(this.#maxBytes)
+    if (!pets.every((pet) => fresh.add(pet).ok)) return false
+    this.#pets = fresh.#pets
+    this.#ids = fresh.#ids
+    this.#idsByStatus = fresh.#idsByStatus
+    this.#bytes = fresh.#bytes
+    this.#lastId = fresh.#lastId
+    return true
+  }
+
+  isWritable(): boolean {
+    return true
+  }
+
   async close(): Promise<void> {}
+}
+
+/** The pet of a JSON that a store gave. */
+export function readPet(json: string): Pet {
+  const input = parseJson(json)
+  const pet = input.ok ? validateNewPet(input.value) : input
+  if (!pet.ok) throw new Error(`Cannot read a pet: ${json}`)
+  return { id: Number.parseInt(json.slice('{"id":'.length), 10), ...pet.value }
 }
 
 /** The index of the first of the ascending ids that is greater than `after`. */

@@ -68,7 +68,7 @@ for (const [method, target, operation, params, query] of ANSWERED) {
   test(`${method} ${target} is answered by ${operation}, without waiting for a body`, async () => {
     const { dispatch, calls } = setUp()
     const verdict = dispatch(head(method, target, { 'content-length': '1000000', 'content-type': 'text/plain' }))
-    assert.equal(verdict.operation, operation)
+    assert.equal(verdict.route?.operation, operation)
     assert.equal(verdict.wantsBody, undefined)
     assert.deepEqual(calls, [], 'the operation waits until it is asked')
     assert.deepEqual(await verdict.answer(), { status: 200, body: JSON.stringify(operation) })
@@ -81,7 +81,7 @@ test('POST /v1/pets wants the body, and hands it to createPet', async () => {
   const verdict = dispatch(
     head('POST', '/v1/pets?a=b', { 'content-length': '100', 'content-type': 'application/json' }),
   )
-  assert.equal(verdict.operation, 'createPet')
+  assert.equal(verdict.route?.operation, 'createPet')
   assert.equal(verdict.wantsBody, true)
   const body = new TextEncoder().encode('{}')
   assert.deepEqual(await verdict.answer(body), { status: 200, body: '"createPet"' })
@@ -148,7 +148,7 @@ for (const [request, status, code, operation] of REFUSED) {
     const { dispatch, calls } = setUp()
     const verdict = dispatch(request)
     assertError(await verdict.answer(), status, code)
-    assert.equal(verdict.operation, operation)
+    assert.equal(verdict.route?.operation, operation)
     assert.equal(verdict.wantsBody, undefined, 'it is answered without waiting for its body')
     assert.deepEqual(calls, [])
   })
@@ -181,7 +181,7 @@ for (const [target, allow] of [
   test(`OPTIONS ${target} is answered 204 and allows ${allow}, without a key`, async () => {
     const verdict = setUp().dispatch(head('OPTIONS', target, NO_KEY))
     assert.deepEqual(await verdict.answer(), { status: 204, fields: ['Allow', allow] })
-    assert.equal(verdict.operation, undefined)
+    assert.equal(verdict.route?.operation, undefined)
   })
 }
 

@@ -1,13 +1,28 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createLog, type Log, type LogFormat, NO_LOG, type RequestEntry } from '../../src/http/log.ts'
+import type { Outcome } from '../../src/http/exchange.ts'
+import { createLog, type Log, type LogFormat, NO_LOG } from '../../src/http/log.ts'
 import { FakeStream } from '../support.ts'
 
 const TIME = '2026-02-03T04:05:06.789Z'
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
-const ENTRY: RequestEntry = {
+/** An outcome, flat: with what its head says of it beside it. */
+interface Entry extends Omit<Outcome, 'head'> {
+  method?: string
+  target?: string
+  requestId?: string
+  forwardedFor?: string
+}
+
+function outcomeOf({ method, target, requestId, forwardedFor, ...rest }: Entry): Outcome {
+  if (method === undefined || target === undefined) return rest
+  const headers = { 'x-request-id': requestId, 'x-forwarded-for': forwardedFor }
+  return { ...rest, head: { method, target, headers } }
+}
+
+const ENTRY: Entry = {
   method: 'GET',
   target: '/v1/pets?limit=5&status=sold',
   operation: 'listPets',
@@ -31,9 +46,9 @@ function createFixture(t: TestContext, format: LogFormat, redact = (text: string
 }
 
 /** What is written of one entry. */
-async function written(t: TestContext, format: LogFormat, entry: RequestEntry, redact?: (text: string) => string) {
+async function written(t: TestContext, format: LogFormat, entry: Entry, redact?: (text: string) => string) {
   const { log, stream } = createFixture(t, format, redact)
-  log.request(entry)
+  log.request(outcomeOf(entry))
   await log.flush()
   return stream.text
 }
@@ -43,7 +58,7 @@ describe('a log that is off', () => {
     const { log, stream } = createFixture(t, 'off')
     assert.equal(log, NO_LOG)
     assert.equal(log.on, false)
-    log.request(ENTRY)
+    log.request(outcomeOf(ENTRY))
     log.event('error', 'nobody hears this')
     await log.flush()
     await turn()
@@ -94,7 +109,7 @@ describe('a log in JSON', () => {
 })
 
 describe('a log in text', () => {
-  const lines: readonly [what: string, entry: RequestEntry, line: string][] = [
+  const lines: readonly [what: string, entry: Entry, line: string][] = [
     [
       'all that is known of a request in one line',
       ENTRY,
@@ -228,7 +243,7 @@ describe('the lines of a log', () => {
     stream.writableLength = MAX_WAITING_BYTES + 1
     for (let count = 0; count < 3; count++) {
       log.event('info', 'dropped')
-      log.request(ENTRY)
+      log.request(outcomeOf(ENTRY))
       await turn()
     }
     assert.equal(stream.text, `${TIME} info: still kept\n`)
@@ -257,7 +272,7 @@ describe('the lines of a log', () => {
       const before = stream.text
       stream.emit('error', new Error('EPIPE'))
       log.event('info', 'after')
-      log.request(ENTRY)
+      log.request(outcomeOf(ENTRY))
       await turn()
       await log.flush()
       assert.equal(stream.text, before)

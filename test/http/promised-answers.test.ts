@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { NO_LOG } from '../../src/http/log.ts'
 import type { Reply } from '../../src/http/reply.ts'
+import type { RequestHead, Verdict } from '../../src/http/dispatch.ts'
 import { LIMITS } from '../../src/http/limits.ts'
 import { HttpServer } from '../../src/http/server.ts'
 import { RawConnection } from '../support.ts'
@@ -22,24 +22,23 @@ interface SlowServer {
 async function startSlow(t: TestContext): Promise<SlowServer> {
   const begun: { target: string; answer: (reply: Reply) => void }[] = []
   let wake = () => {}
+  const dispatch = ({ method, target }: RequestHead): Verdict => ({
+    ...(method === 'POST' && { wantsBody: true }),
+    answer: () =>
+      new Promise((answer) => {
+        begun.push({ target, answer })
+        wake()
+      }),
+  })
   const server = new HttpServer({
-    dispatch: ({ method, target }) => ({
-      ...(method === 'POST' && { wantsBody: true }),
-      answer: () =>
-        new Promise((answer) => {
-          begun.push({ target, answer })
-          wake()
-        }),
-    }),
-    log: NO_LOG,
+    service: { dispatch, echo: () => [], maxBody: 1_000, record: undefined },
     allow: 'GET, POST',
-    maxBody: 1_000,
     maxConnections: 10,
     keepAlive: 75_000,
     limits: LIMITS,
   })
   t.after(() => server.stop(0))
-  const { port } = await server.listen(0, '127.0.0.1')
+  const url = await server.listen(0, '127.0.0.1')
   async function answerNext(): Promise<string> {
     while (begun.length === 0) await new Promise<void>((resolve) => (wake = resolve))
     const [only, ...more] = begun.splice(0)
@@ -47,7 +46,7 @@ async function startSlow(t: TestContext): Promise<SlowServer> {
     only.answer({ status: 200, body: only.target })
     return only.target
   }
-  return { server, url: `http://127.0.0.1:${port}`, begun: () => begun.map(({ target }) => target), answerNext }
+  return { server, url, begun: () => begun.map(({ target }) => target), answerNext }
 }
 
 test('pipelined requests are processed one after the other', async (t) => {

@@ -1,0 +1,125 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { contentTooLarge } from './body.ts'
+import type { RequestHead, Verdict } from './dispatch.ts'
+import { fieldLines, halfOf, type Reply } from './reply.ts'
+import type { Answer } from './router.ts'
+
+/** What became of a request. */
+export interface Outcome {
+  /** Absent where the request could not be read. */
+  readonly head?: RequestHead
+  readonly operation?: string | undefined
+  /** The content that was read of the request; absent where none was wanted. */
+  readonly content?: Uint8Array | undefined
+  /** Absent where the connection ended before an answer. */
+  readonly status?: number | undefined
+  /** Milliseconds from the head of the request to its answer. */
+  readonly ms: number
+  /** Bytes of content in the answer. */
+  readonly bytes: number
+  readonly remote?: string | undefined
+}
+
+/** What answers requests, whichever way they come in: over a socket, through a user's own server, in process. */
+export interface Service {
+  dispatch: (head: RequestHead) => Verdict
+  /** The field lines of an answer that depend on the request's. */
+  echo: (headers: IncomingMessage['headers']) => readonly string[]
+  /** Bytes that a body may have. */
+  maxBody: number
+  /** Told of every request; nothing is gathered where it is absent. */
+  record: ((outcome: Outcome) => void) | undefined
+}
+
+/** The request listener of a {@link Service}, for any node:http server. */
+export function createListener(service: Service): (req: IncomingMessage, res: ServerResponse) => void {
+  return (req, res) => new Exchange(service, req, res).process()
+}
+
+/** One request to a node:http server, from its head to its answer. */
+export class Exchange {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  /** Its answer says `Connection: close`: the client takes no request behind it for processed (RFC 9112 §9.6). */
+  isLast = false
+  readonly #service: Service
+  readonly #head: RequestHead
+  readonly #started: number
+  #verdict: Verdict | undefined
+  #content: Uint8Array | undefined
+
+  constructor(service: Service, req: IncomingMessage, res: ServerResponse) {
+    const { method = '', url: target = '', headers } = req
+    this.#service = service
+    this.req = req
+    this.res = res
+    this.#head = { method, target, headers }
+    this.#started = service.record === undefined ? 0 : performance.now()
+  }
+
+  /** Leads the request to its answer; one that is `expecting` is told to go on only when its body is wanted. */
+  process(isExpecting = false): void {
+    const verdict = this.#service.dispatch(this.#head)
+    this.#verdict = verdict
+    if (!verdict.wantsBody) return this.#finish(verdict.answer(), isExpecting)
+    if (isExpecting) this.res.writeContinue()
+    this.#readBody((body) => this.#finish(verdict.answer(body), false))
+  }
+
+  send(reply: Reply, close: boolean): void {
+    const { req, res } = this
+    const length = reply.body === undefined ? 0 : Buffer.byteLength(reply.body)
+    if (reply.breaksOff === 'before') {
+      req.socket.destroy()
+      return this.#record(undefined, 0)
+    }
+    const lines = fieldLines(reply, length, this.#service.echo(req.headers))
+    this.isLast ||= close || res.shouldKeepAlive === false
+    if (this.isLast) lines.push('Connection', 'close')
+    res.writeHead(reply.status, lines)
+    if (reply.breaksOff === 'within') res.write(halfOf(reply), () => req.socket.destroySoon())
+    else res.end(reply.body)
+    this.#record(reply.status, req.method === 'HEAD' ? 0 : length)
+  }
+
+  #finish(reply: Answer, close: boolean): void {
+    if (reply instanceof Promise) void reply.then((settled) => this.send(settled, close))
+    else this.send(reply, close)
+  }
+
+  /** Gathers the body; one that grows too large is answered at once, and its rest read within requestTimeout and dropped. */
+  #readBody(done: (body: Buffer) => void): void {
+    const { req, res } = this
+    const { maxBody } = this.#service
+    const chunks: Buffer[] = []
+    let length = 0
+    req.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length <= maxBody) chunks.push(chunk)
+      else if (!res.headersSent) this.send(contentTooLarge(maxBody), false)
+    })
+    req.on('end', () => {
+      if (res.headersSent) return
+      const body = Buffer.concat(chunks)
+      this.#content = body
+      done(body)
+    })
+    req.on('close', () => {
+      if (!req.complete && !res.headersSent) this.#record(undefined, 0)
+    })
+  }
+
+  #record(status: number | undefined, bytes: number): void {
+    const { record } = this.#service
+    if (record === undefined || this.#verdict?.route?.isQuiet) return
+    record({
+      head: this.#head,
+      operation: this.#verdict?.route?.operation,
+      content: this.#content,
+      status,
+      ms: performance.now() - this.#started,
+      bytes,
+      remote: this.req.socket.remoteAddress,
+    })
+  }
+}

@@ -1,0 +1,50 @@
+import type { NewPet, Pet } from '../pets/pet.ts'
+import { type PetStore, readPet } from '../pets/store.ts'
+import type { Faults } from './faults.ts'
+import type { Journal } from './journal.ts'
+
+/** What a test does with a petstore beside calling its operations: the same in process and over HTTP. */
+export class Controls {
+  readonly faults: Faults
+  readonly journal: Journal
+  readonly #store: PetStore
+  readonly #seed: readonly NewPet[]
+
+  /** @param seed What the store comes back to by a reset. */
+  constructor(store: PetStore, seed: readonly NewPet[], faults: Faults, journal: Journal) {
+    this.#store = store
+    this.#seed = seed
+    this.faults = faults
+    this.journal = journal
+  }
+
+  /** JSON of the array of all pets in ascending order of id. */
+  get petsJson(): string {
+    return `[${[...this.#store.values()].join(',')}]`
+  }
+
+  /** All pets in ascending order of id. */
+  get pets(): Pet[] {
+    return Array.from(this.#store.values(), readPet)
+  }
+
+  /** Adds pets. Rejects, those before it being added, with an error that names the first that was not: a RangeError for want of room. */
+  async add(newPets: readonly NewPet[]): Promise<Pet[]> {
+    const added = await Promise.all(newPets.map((pet) => this.#store.add(pet)))
+    return added.map((one, at) => {
+      if (one.ok) return readPet(one.json)
+      const message = `Cannot add animal ${at + 1} of ${newPets.length}: ${WHY[one.reason]}`
+      throw one.reason === 'store_full' ? new RangeError(message) : new Error(message)
+    })
+  }
+
+  /** Begins anew: these pets or the seed, ids from 1 on, no requests, no faults. Rejects, nothing changed, where that cannot be. */
+  async reset(newPets: readonly NewPet[] = this.#seed): Promise<void> {
+    if (!(await this.#store.reset(newPets)))
+      throw new RangeError(`Cannot reset to ${newPets.length} animals: they do not fit into the store`)
+    this.faults.clear()
+    this.journal.clear()
+  }
+}
+
+const WHY = { store_full: 'the store has no room for it', storage_failed: 'it could not be written' }
