@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { type Healthcheck, helpText, readConfig } from './config.ts'
+import { HELP, type Healthcheck, readConfig } from './config.ts'
 import type { LogStream } from './http/log.ts'
 import { hostInUrl } from './http/server.ts'
 import { DEMO_PETS } from './pets/demo.ts'
@@ -37,7 +37,7 @@ export async function main(
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {}) // who stops reading stops nothing
   try {
     const config = readConfig(args, env)
-    if (config === 'help') await print(process.stdout, helpText())
+    if (config === 'help') await print(process.stdout, HELP)
     else if (config === 'version') await print(process.stdout, `${VERSION}\n`)
     else if ('isHealthcheck' in config) return await askWhetherReady(config, process.stderr)
     else return await serve(config, process)

@@ -1,10 +1,14 @@
 import { type Flag, readFlags } from './flags.ts'
 import { messageOf } from './pets/errors.ts'
-import { type Config, type Setting, SETTINGS } from './settings.ts'
+import { type Config, SETTINGS, TABLE } from './settings.ts'
 import { UsageError } from './values.ts'
 
-const ROWS: readonly Setting<unknown>[] = Object.values(SETTINGS)
-const FLAGS: readonly Flag[] = [...ROWS, { flag: '--healthcheck' }, { flag: '--help' }, { flag: '--version' }]
+const FLAGS: readonly Flag[] = [
+  ...Object.values(SETTINGS),
+  { flag: '--healthcheck' },
+  { flag: '--help' },
+  { flag: '--version' },
+]
 
 /** Asks for no server, but whether one is ready there. */
 export interface Healthcheck extends Pick<Config, 'host' | 'port'> {
@@ -66,19 +70,13 @@ export function readConfig(
 }
 
 /** The text of `--help`. */
-export function helpText(): string {
-  const rows = ROWS.map(({ flag, value, variable, help, default: absent, shown = String(absent) }) => {
-    const left = value === undefined ? flag : `${flag} ${value}`
-    return `  ${left.padEnd(24)}${variable.padEnd(26)}${help} (${shown})`
-  })
-  return `Usage: petstore [flag …]
+export const HELP: string = `Usage: petstore [flag …]
 
 Serves a pet store over HTTP and JSON. A flag wins over its variable.
 
-  ${'flag'.padEnd(24)}${'variable'.padEnd(26)}meaning (default)
-${rows.join('\n')}
+  flag                    variable                  meaning (default)
+${TABLE}
   --healthcheck           ask a server with this configuration whether it is ready; exit 0 or 1
   --help                  print this and exit
   --version               print the version and exit
 `
-}

@@ -3,7 +3,7 @@ import type { LogFormat } from './http/log.ts'
 import type { NewPet } from './pets/pet.ts'
 import { DEFAULTS, type PetstoreOptions, OPTION_RULES as RULES } from './options.ts'
 import { integer } from './rules.ts'
-import { bit, bytes, checkKey, digits, readKeysFile, readSeed, word } from './values.ts'
+import { bit, bytes, checkKeys, digits, readKeysFile, readSeed, word } from './values.ts'
 
 /** A file of keys, and what it held at the start: it may be a pipe, which gives its text once. */
 export interface KeysFile {
@@ -28,184 +28,63 @@ export interface Config extends Required<Pick<PetstoreOptions, Passed | 'control
   controlPort: number | undefined
 }
 
-/** One row of the table from which flags, variables, defaults, checks and `--help` come. */
+/** How one setting is read. */
 export interface Setting<T> extends Flag {
   variable: string
   default: T
-  /** The default as `--help` shows it; the value itself unless given. */
-  shown?: string
-  help: string
   /** The text is never repeated as a whole. */
   isSecret?: true
   /** @throws UsageError whose message goes on behind the name and the text: "must be …". */
   parse: (text: string) => T
 }
 
-/** The table of settings. */
-export const SETTINGS: { [K in keyof Config]: Setting<Config[K]> } = {
-  port: {
-    flag: '--port',
-    variable: 'PORT',
-    value: 'N',
-    default: 8080,
-    help: 'port to listen on; 0 picks a free one',
-    parse: digits(RULES.port),
-  },
-  host: {
-    flag: '--host',
-    variable: 'HOST',
-    value: 'ADDRESS',
-    default: DEFAULTS.host,
-    help: 'address to listen on',
-    parse: word(RULES.host),
-  },
-  basePath: {
-    flag: '--base-path',
-    variable: 'PETSTORE_BASE_PATH',
-    value: 'PATH',
-    default: DEFAULTS.basePath,
-    help: 'path that the operations stand under',
-    parse: word(RULES.basePath),
-  },
-  apiKey: {
-    flag: '--api-key',
-    variable: 'PETSTORE_API_KEYS',
-    value: 'KEY',
-    default: [],
-    shown: 'generated',
-    help: 'a key that is valid; may be given again (the variable: with commas)',
-    isSecret: true,
-    repeats: true,
-    parse: (text) => text.split(',').map((key) => checkKey(key.trim())),
-  },
-  apiKeysFile: {
-    flag: '--api-keys-file',
-    variable: 'PETSTORE_API_KEYS_FILE',
-    value: 'FILE',
-    default: undefined,
-    shown: 'none',
-    help: 'more keys, one a line, # starts a comment; read again on SIGHUP',
-    parse: (path) => ({ path, keys: readKeysFile(path) }),
-  },
-  demo: {
-    flag: '--demo',
-    variable: 'PETSTORE_DEMO',
-    switch: '1',
-    default: false,
-    shown: 'off',
-    help: 'begin an empty store with a dozen animals',
-    parse: bit,
-  },
-  seed: {
-    flag: '--seed',
-    variable: 'PETSTORE_SEED',
-    value: 'FILE',
-    default: undefined,
-    shown: 'none',
-    help: 'begin an empty store with this JSON array of NewPet',
-    parse: readSeed,
-  },
-  snapshot: {
-    flag: '--snapshot',
-    variable: 'PETSTORE_SNAPSHOT',
-    value: 'FILE',
-    default: undefined,
-    shown: 'off',
-    help: 'the JSON file that keeps the animals',
-    parse: word(RULES.snapshot),
-  },
-  maxBody: {
-    flag: '--max-body',
-    variable: 'PETSTORE_MAX_BODY',
-    value: 'BYTES',
-    default: DEFAULTS.maxBody,
-    shown: '64k',
-    help: "bytes that a request's body may have; k, m and g multiply",
-    parse: bytes(RULES.maxBody, '256m'),
-  },
-  maxStore: {
-    flag: '--max-store',
-    variable: 'PETSTORE_MAX_STORE',
-    value: 'BYTES',
-    default: DEFAULTS.maxStore,
-    shown: '256m',
-    help: "bytes of animals' JSON that are kept, beyond which 507",
-    parse: bytes(RULES.maxStore, '1024g'),
-  },
-  getPet: {
-    flag: '--get-pet',
-    variable: 'PETSTORE_GET_PET',
-    value: 'STATE',
-    default: DEFAULTS.getPet,
-    help: 'deprecated, or gone: 410, to rehearse its removal',
-    parse: word(RULES.getPet),
-  },
-  page: {
-    flag: '--no-page',
-    variable: 'PETSTORE_PAGE',
-    switch: '0',
-    default: DEFAULTS.page,
-    shown: 'on',
-    help: 'without the page at /',
-    parse: bit,
-  },
-  maxConnections: {
-    flag: '--max-connections',
-    variable: 'PETSTORE_MAX_CONNECTIONS',
-    value: 'N',
-    default: DEFAULTS.maxConnections,
-    help: 'open connections beyond which further ones are closed at once',
-    parse: digits(RULES.maxConnections),
-  },
-  log: {
-    flag: '--log',
-    variable: 'PETSTORE_LOG',
-    value: 'FORM',
-    default: undefined,
-    shown: 'text on a terminal, else json',
-    help: 'text, json or off',
-    parse: word(RULES.log),
-  },
-  keepAlive: {
-    flag: '--keep-alive',
-    variable: 'PETSTORE_KEEP_ALIVE',
-    value: 'SECONDS',
-    default: DEFAULTS.keepAlive,
-    help: "how long an idle connection is kept: longer than the proxy's",
-    parse: digits(RULES.keepAlive),
-  },
-  drain: {
-    flag: '--drain',
-    variable: 'PETSTORE_DRAIN',
-    value: 'SECONDS',
-    default: 8,
-    help: 'how long requests in flight get after SIGTERM or SIGINT',
-    parse: digits(integer(0, 86_400)),
-  },
-  cors: {
-    flag: '--cors',
-    variable: 'PETSTORE_CORS',
-    value: 'ORIGIN',
-    default: undefined,
-    shown: 'off',
-    help: 'origin whose scripts may call, or *',
-    parse: word(RULES.cors),
-  },
-  controlPort: {
-    flag: '--control-port',
-    variable: 'PETSTORE_CONTROL_PORT',
-    value: 'N',
-    default: undefined,
-    shown: 'off',
-    help: 'port of the test controls: reset, requests, faults',
-    parse: digits(RULES.controlPort),
-  },
-  controlHost: {
-    flag: '--control-host',
-    variable: 'PETSTORE_CONTROL_HOST',
-    value: 'ADDRESS',
-    default: DEFAULTS.controlHost,
-    help: 'address that the test controls listen on',
-    parse: word(RULES.controlHost),
-  },
+/** The table of settings, as `--help` shows it: flag, variable, meaning and, in brackets, default. */
+export const TABLE: string = `\
+  --port N                PORT                      port to listen on; 0 picks a free one (8080)
+  --host ADDRESS          HOST                      address to listen on (127.0.0.1)
+  --base-path PATH        PETSTORE_BASE_PATH        path that the operations stand under (/v1)
+  --api-key KEY           PETSTORE_API_KEYS         a key that is valid; may be given again (the variable: with commas) (generated)
+  --api-keys-file FILE    PETSTORE_API_KEYS_FILE    more keys, one a line, # starts a comment; read again on SIGHUP (none)
+  --demo                  PETSTORE_DEMO             begin an empty store with a dozen animals (off)
+  --seed FILE             PETSTORE_SEED             begin an empty store with this JSON array of NewPet (none)
+  --snapshot FILE         PETSTORE_SNAPSHOT         the JSON file that keeps the animals (off)
+  --max-body BYTES        PETSTORE_MAX_BODY         bytes that a request's body may have; k, m and g multiply (64k)
+  --max-store BYTES       PETSTORE_MAX_STORE        bytes of animals' JSON that are kept, beyond which 507 (256m)
+  --get-pet STATE         PETSTORE_GET_PET          deprecated, or gone: 410, to rehearse its removal (deprecated)
+  --no-page               PETSTORE_PAGE             without the page at / (on)
+  --max-connections N     PETSTORE_MAX_CONNECTIONS  open connections beyond which further ones are closed at once (10000)
+  --log FORM              PETSTORE_LOG              text, json or off (text on a terminal, else json)
+  --keep-alive SECONDS    PETSTORE_KEEP_ALIVE       how long an idle connection is kept: longer than the proxy's (75)
+  --drain SECONDS         PETSTORE_DRAIN            how long requests in flight get after SIGTERM or SIGINT (8)
+  --cors ORIGIN           PETSTORE_CORS             origin whose scripts may call, or * (off)
+  --control-port N        PETSTORE_CONTROL_PORT     port of the test controls: reset, requests, faults (off)
+  --control-host ADDRESS  PETSTORE_CONTROL_HOST     address that the test controls listen on (127.0.0.1)`
+
+/** How the settings of the table are read. */
+export const SETTINGS: { readonly [K in keyof Config]: Setting<Config[K]> } = {
+  port: setting('--port', digits(RULES.port), 8080),
+  host: setting('--host', word(RULES.host), DEFAULTS.host),
+  basePath: setting('--base-path', word(RULES.basePath), DEFAULTS.basePath),
+  apiKey: { ...setting<readonly string[]>('--api-key', checkKeys, []), isSecret: true, repeats: true },
+  apiKeysFile: setting('--api-keys-file', (path) => ({ path, keys: readKeysFile(path) }), undefined),
+  demo: { ...setting('--demo', bit, false), switch: '1' },
+  seed: setting('--seed', readSeed, undefined),
+  snapshot: setting('--snapshot', word(RULES.snapshot), undefined),
+  maxBody: setting('--max-body', bytes(RULES.maxBody, '256m'), DEFAULTS.maxBody),
+  maxStore: setting('--max-store', bytes(RULES.maxStore, '1024g'), DEFAULTS.maxStore),
+  getPet: setting('--get-pet', word(RULES.getPet), DEFAULTS.getPet),
+  page: { ...setting('--no-page', bit, DEFAULTS.page), switch: '0' },
+  maxConnections: setting('--max-connections', digits(RULES.maxConnections), DEFAULTS.maxConnections),
+  log: setting('--log', word(RULES.log), undefined),
+  keepAlive: setting('--keep-alive', digits(RULES.keepAlive), DEFAULTS.keepAlive),
+  drain: setting('--drain', digits(integer(0, 86_400)), 8),
+  cors: setting('--cors', word(RULES.cors), undefined),
+  controlPort: setting('--control-port', digits(RULES.controlPort), undefined),
+  controlHost: setting('--control-host', word(RULES.controlHost), DEFAULTS.controlHost),
+}
+
+/** A setting of the table: its row is found by the flag. */
+function setting<T>(flag: string, parse: (text: string) => T, absent: T): Setting<T> {
+  const [, value, variable = ''] = new RegExp(`^  ${flag}(?: ([A-Z]+))? +([A-Z_]+) `, 'm').exec(TABLE) ?? []
+  return { flag, ...(value !== undefined && { value }), variable, default: absent, parse }
 }

@@ -47,6 +47,11 @@ export function checkKey(key: string): string {
   throw new UsageError(`${JSON.stringify(shown)} (${key.length} characters) must be ${KEY_MUST_BE}`)
 }
 
+/** Accepts keys with commas between them. */
+export function checkKeys(text: string): string[] {
+  return text.split(',').map((key) => checkKey(key.trim()))
+}
+
 /** Reads the file of animals to begin with: a JSON array of NewPet. */
 export function readSeed(path: string): NewPet[] {
   const mustHold = 'must hold a JSON array of NewPet'

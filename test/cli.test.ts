@@ -5,7 +5,7 @@ import { networkInterfaces } from 'node:os'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { main, VERSION } from '../src/cli.ts'
-import { helpText } from '../src/config.ts'
+import { HELP } from '../src/config.ts'
 import { AUTHORIZATION, FakeStream, KEY, RawConnection, send, start, temporaryFile } from './support.ts'
 
 /** What `main` sees of a process: its streams, and its signals as events. */
@@ -77,7 +77,7 @@ const hasIpv6 = Object.values(networkInterfaces()).some((one) => one?.some(({ ad
 
 describe('main() that only prints', () => {
   test('prints the help and exits 0', async () => {
-    assert.deepEqual(await run(['--help']), { status: 0, stdout: helpText(), stderr: '' })
+    assert.deepEqual(await run(['--help']), { status: 0, stdout: HELP, stderr: '' })
   })
 
   test('prints the version, which is that of package.json, and exits 0', async () => {

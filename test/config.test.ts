@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { helpText, readConfig } from '../src/config.ts'
+import { HELP, readConfig } from '../src/config.ts'
 import { KEY_MUST_BE } from '../src/http/bearer.ts'
 import type { Config } from '../src/settings.ts'
 import { UsageError } from '../src/values.ts'
@@ -405,14 +405,12 @@ describe('--help and --version', () => {
   })
 
   test('are listed by --help themselves', () => {
-    assert.match(helpText(), /^ {2}--help {2}.*\n {2}--version {2}.*\n$/m)
+    assert.match(HELP, /^ {2}--help {2}.*\n {2}--version {2}.*\n$/m)
   })
 
   for (const { flag, variable, shown } of ALL) {
     test(`--help lists ${flag}, ${variable} and the default: ${shown}`, () => {
-      const line = helpText()
-        .split('\n')
-        .find((one) => one.startsWith(`  ${flag} `))
+      const line = HELP.split('\n').find((one) => one.startsWith(`  ${flag} `))
       assert.ok(line !== undefined)
       assert.ok(line.includes(` ${variable} `), line)
       assert.ok(line.endsWith(` (${shown})`), line)

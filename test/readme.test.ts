@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { helpText } from '../src/config.ts'
+import { HELP } from '../src/config.ts'
 import { ERROR_STATUS } from '../src/http/reply.ts'
 import { DEMO_PETS } from '../src/pets/demo.ts'
 import { send, start, temporaryFile } from './support.ts'
@@ -36,7 +36,7 @@ test('the snapshot that is shown is one', async (t) => {
 })
 
 test('the configuration table has the flags, variables and defaults of --help', () => {
-  const rows = helpText().matchAll(/^ {2}(--\S+(?: [A-Z]+)?) {2,}([A-Z_]+) .* \((.*)\)$/gm)
+  const rows = HELP.matchAll(/^ {2}(--\S+(?: [A-Z]+)?) {2,}([A-Z_]+) .* \((.*)\)$/gm)
   const help = [...rows].map(([, flag, variable, shown]) => `| \`${flag}\` | \`${variable}\` | ${shown} |`)
   const table = README.match(/^\| `--.*? \| .*? \| .*? \|/gm)
   assert.equal(help.length, 19)
