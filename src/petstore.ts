@@ -22,7 +22,7 @@ import type { NewPet, Pet } from './pets/pet.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { MemoryStore, type PetStore } from './pets/store.ts'
 import { checkMembers } from './rules.ts'
-import { controlRoutes } from './testing/control-routes.ts'
+import { controlServer } from './testing/control.ts'
 import { Controls } from './testing/controls.ts'
 import { checkFault, type Fault, Faults } from './testing/faults.ts'
 import { Journal, type RecordedRequest } from './testing/journal.ts'
@@ -94,9 +94,10 @@ export async function startPetstore(options: PetstoreOptions = {}): Promise<Pets
   const base = layBase(read)
   const { host, port, basePath, controlHost, controlPort, limits, maxConnections, keepAlive } = read
   const core = assemble(read, base, await openStore(read, base.log))
+  const { controls, service, allow, onBug } = core
   const bounds = { limits, maxConnections, keepAlive: keepAlive * 1000 }
-  const server = new HttpServer({ ...bounds, ...core.api })
-  const control = controlPort === undefined ? undefined : new HttpServer({ ...bounds, ...core.control })
+  const server = new HttpServer({ ...bounds, service, allow })
+  const control = controlPort === undefined ? undefined : controlServer(controls, { ...bounds, onBug })
   try {
     const url = `${await server.listen(port, host)}${basePath}`
     const controlUrl = await control?.listen(controlPort ?? 0, controlHost)
@@ -141,17 +142,13 @@ function layBase({ apiKeys = [generateApiKey()], log: format, logStream = proces
   return { keyring, apiKey: apiKeys[0] ?? '', log: createLog(format, logStream, (text) => keyring.redact(text)) }
 }
 
-/** A service, and the methods of all its resources. */
-interface Served {
-  readonly service: Service
-  readonly allow: string
-}
-
 interface Core extends Base {
   readonly store: PetStore
   readonly controls: Controls
-  readonly api: Served
-  readonly control: Served
+  readonly service: Service
+  /** The methods of all resources. */
+  readonly allow: string
+  readonly onBug: (error: unknown) => void
   /** Set when the petstore begins to close. */
   readonly state: { isDraining: boolean }
 }
@@ -172,22 +169,9 @@ function assemble(
   const handle = (route: Route, call: Call) => faults.answer(route, call)
   const dispatch = createDispatch({ router, keyring, preflights: cors !== undefined, maxBody, onBug, handle })
   const record = recorder(log, length > 0 ? journal : undefined)
-  const controlRouter = new Router(controlRoutes(controls), '')
-  const controlDispatch = createDispatch({ router: controlRouter, maxBody: CONTROL_MAX_BODY, onBug })
-  return {
-    ...base,
-    store,
-    controls,
-    state,
-    api: { service: { dispatch, echo: (headers) => echo(headers, cors), maxBody, record }, allow: router.allow },
-    control: {
-      service: { dispatch: controlDispatch, echo, maxBody: CONTROL_MAX_BODY, record: undefined },
-      allow: controlRouter.allow,
-    },
-  }
+  const service = { dispatch, echo: (headers: IncomingHttpHeaders) => echo(headers, cors), maxBody, record }
+  return { ...base, store, controls, service, allow: router.allow, onBug, state }
 }
-
-const CONTROL_MAX_BODY = 64 * 2 ** 20
 
 function recorder(log: Log, journal: Journal | undefined): Service['record'] {
   if (journal === undefined) return log.on ? log.request : undefined
@@ -207,7 +191,7 @@ function echo(headers: IncomingHttpHeaders, cors?: string): readonly string[] {
 const NO_LINES: readonly string[] = []
 
 function handleOf(core: Core, url: string, stop: (drain: number) => Promise<number>): Petstore {
-  const { controls, keyring, apiKey, log, store, state, api } = core
+  const { controls, keyring, apiKey, log, store, state, service } = core
   async function close(drain = 0): Promise<number> {
     state.isDraining = true
     const cut = await stop(drain)
@@ -219,8 +203,8 @@ function handleOf(core: Core, url: string, stop: (drain: number) => Promise<numb
   return {
     url,
     apiKey,
-    fetch: createFetch(api.service),
-    listener: createListener(api.service),
+    fetch: createFetch(service),
+    listener: createListener(service),
     get pets() {
       return controls.pets
     },

@@ -1,5 +1,7 @@
+import { createDispatch, type DispatchOptions } from '../http/dispatch.ts'
 import { errorReply, type Reply } from '../http/reply.ts'
-import type { Answer, Call, Route } from '../http/router.ts'
+import { type Answer, type Call, type Route, Router } from '../http/router.ts'
+import { HttpServer, type HttpServerOptions } from '../http/server.ts'
 import { messageOf } from '../pets/errors.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { describeIssues, type NewPet, petJson, validateNewPets } from '../pets/pet.ts'
@@ -8,8 +10,19 @@ import { checkFault } from './faults.ts'
 
 const DONE: Reply = { status: 204 }
 
-/** Every route of the test controls over HTTP. */
-export function controlRoutes(controls: Controls): Route[] {
+const MAX_BODY = 64 * 2 ** 20
+
+/** The test controls over HTTP: a server of their own, without keys and outside log and journal. */
+export function controlServer(controls: Controls, { onBug, ...bounds }: ControlOptions): HttpServer {
+  const router = new Router(routes(controls), '')
+  const dispatch = createDispatch({ router, maxBody: MAX_BODY, onBug })
+  const service = { dispatch, echo: () => [], maxBody: MAX_BODY, record: undefined }
+  return new HttpServer({ ...bounds, service, allow: router.allow })
+}
+
+type ControlOptions = Pick<DispatchOptions, 'onBug'> & Omit<HttpServerOptions, 'service' | 'allow'>
+
+function routes(controls: Controls): Route[] {
   const { faults, journal } = controls
   return [
     { method: 'POST', path: '/reset', operation: 'reset', handle: (call) => reset(controls, call), takesBody: true },
