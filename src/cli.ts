@@ -54,7 +54,7 @@ async function serve(config: Config, process: Surroundings): Promise<number> {
   const { apiKey, apiKeysFile, demo, seed, drain, log = stdout.isTTY ? 'text' : 'json', ...options } = config
   const { snapshot, cors, controlPort, ...given } = options
   const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
-  const petstore = await startPetstore({
+  const starting = startPetstore({
     ...given,
     ...(snapshot !== undefined && { snapshot }),
     ...(cors !== undefined && { cors }),
@@ -64,12 +64,14 @@ async function serve(config: Config, process: Surroundings): Promise<number> {
     log,
     logStream: stdout,
   })
+  const stopped = stopOnSignal(starting, drain, process)
+  const petstore = await starting
   if (log === 'json') petstore.log.event('info', `listening on ${petstore.url}`)
   if (apiKeysFile !== undefined) process.on('SIGHUP', () => rereadKeys(petstore, apiKey, apiKeysFile.path))
-  const ended = Promise.race([stopOnSignal(petstore, drain, process), failOnBug(petstore, process)])
+  const failed = failOnBug(petstore, process)
   // Last, for a signal may come as soon as the address can be read; and not awaited, for nobody may read it.
   void print(log === 'json' ? stderr : stdout, greeting(petstore, keys.length === 0))
-  return ended
+  return Promise.race([stopped, failed])
 }
 
 /** Asks the server at this address for /readyz; resolves to the exit status. */
@@ -115,12 +117,19 @@ function rereadKeys({ log, replaceKeys }: Petstore, apiKey: readonly string[], p
   }
 }
 
-/** Waits for SIGINT or SIGTERM and closes the store; a second signal does not wait for what is in flight. */
-async function stopOnSignal(petstore: Petstore, drain: number, process: Surroundings): Promise<number> {
+/**
+ * Waits for SIGINT or SIGTERM, from now on, and closes the petstore; a second signal does not wait for what is in flight.
+ * One that comes during the start counts too: the kernel drops what the first process of a container does not wait for.
+ */
+async function stopOnSignal(petstore: Promise<Petstore>, drain: number, process: Surroundings): Promise<number> {
   const cut = await new Promise<number>((resolve) => {
     let seconds = drain
     const stop = () => {
-      resolve(petstore.close(seconds))
+      const given = seconds
+      void petstore.then(
+        ({ close }) => resolve(close(given)),
+        () => {},
+      )
       seconds = 0
     }
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop)

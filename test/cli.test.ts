@@ -343,6 +343,14 @@ describe('SIGHUP', () => {
   })
 })
 
+test('a signal that comes before the server listens stops it as soon as it does', async () => {
+  const process = new FakeProcess()
+  const status = main(['--api-key', KEY, '--log', 'off'], { PORT: '0' }, process)
+  process.emit('SIGTERM')
+  assert.equal(await status, 0)
+  assert.match(process.stdout.text, GREETING)
+})
+
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   describe(signal, () => {
     test('has its listener as soon as the address can be read', async (t) => {

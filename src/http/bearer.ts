@@ -2,6 +2,8 @@ import { timingSafeEqual } from 'node:crypto'
 import { errorReply, type Reply } from './reply.ts'
 
 const MAX_KEY_LENGTH = 256
+const MAX_REDACTED = 1_000
+const MAX_REDACTED_LENGTH = 200
 const KEY = /^[A-Za-z0-9._~+/-]+=*$/
 
 // RFC 6750 §3: a request without credentials is told the scheme and no error code.
@@ -25,6 +27,8 @@ export function isApiKey(text: string): boolean {
 /** The API keys that are valid now, and the check of an `Authorization` field against them. */
 export class Keyring {
   #known: readonly { key: string; lower: string }[] = []
+  // Most texts come again: the targets of requests, the addresses of proxies.
+  readonly #redacted = new Map<string, string>()
   #padded: readonly Buffer[] = []
   readonly #candidate = Buffer.alloc(MAX_KEY_LENGTH)
 
@@ -34,6 +38,7 @@ export class Keyring {
 
   /** Makes these keys, and no others, the valid ones from the next request on. */
   replace(keys: readonly string[]): void {
+    this.#redacted.clear()
     // The longest first, so that no key's rest stays behind where another is a part of it.
     const longestFirst = keys.toSorted((a, b) => b.length - a.length)
     this.#known = longestFirst.map((key) => ({ key, lower: key.toLowerCase() }))
@@ -50,6 +55,15 @@ export class Keyring {
 
   /** The text with every key in it blotted out, percent-encoded ones too. */
   redact(text: string): string {
+    const known = this.#redacted.get(text)
+    if (known !== undefined) return known
+    const redacted = this.#redact(text)
+    if (this.#redacted.size === MAX_REDACTED) this.#redacted.clear()
+    if (text.length <= MAX_REDACTED_LENGTH) this.#redacted.set(text, redacted)
+    return redacted
+  }
+
+  #redact(text: string): string {
     const decoded = text.replace(/%[0-9a-f]{2}/gi, (escape) => String.fromCharCode(Number(`0x${escape.slice(1)}`)))
     const lower = decoded.toLowerCase()
     // Those that are there are found first: an expression of all keys would take seconds for thousands of them.
