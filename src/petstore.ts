@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, RequestListener } from 'node:http'
+import { FullPages } from './api/full-pages.ts'
 import { routes } from './api/routes.ts'
 import { Keyring } from './http/bearer.ts'
 import { corsFields } from './http/cors.ts'
@@ -161,11 +162,13 @@ function assemble(
 ): Core {
   const { keyring, log } = base
   const state = { isDraining: false }
+  const pages = new FullPages()
   const faults = new Faults()
   const journal = new Journal(length, (text) => keyring.redact(text))
-  const controls = new Controls(store, pets, faults, journal)
+  const controls = new Controls(store, pets, faults, journal, () => pages.clear())
   const onBug = (error: unknown) => log.event('error', error instanceof Error ? String(error.stack) : String(error))
-  const router = new Router(routes({ store, basePath, isDraining: () => state.isDraining }, { getPet, page }), basePath)
+  const context = { store, basePath, pages, isDraining: () => state.isDraining }
+  const router = new Router(routes(context, { getPet, page }), basePath)
   const handle = (route: Route, call: Call) => faults.answer(route, call)
   const dispatch = createDispatch({ router, keyring, preflights: cors !== undefined, maxBody, onBug, handle })
   const record = recorder(log, length > 0 ? journal : undefined)

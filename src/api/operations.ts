@@ -1,8 +1,9 @@
 import { errorReply, type Reply } from '../http/reply.ts'
-import type { Answer, Call } from '../http/router.ts'
+import type { Answer, Call, Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { describeIssues, validateNewPet } from '../pets/pet.ts'
 import type { Added, PageQuery, PetStore } from '../pets/store.ts'
+import type { FullPages } from './full-pages.ts'
 import { readListQuery } from './query.ts'
 
 /** What the operations work on. */
@@ -10,6 +11,7 @@ export interface Context {
   readonly store: PetStore
   readonly basePath: string
   readonly isDraining: () => boolean
+  readonly pages: FullPages
 }
 
 const PET_ID = /^[1-9]\d{0,14}$/
@@ -26,12 +28,14 @@ const NOT_WRITABLE = errorReply('storage_failed', 'The snapshot cannot be writte
 const NO_ORDERS = errorReply('not_implemented', 'Orders are said to exist, but the interface does not specify them')
 
 /** GET /pets: a page of animals, and a link to the next one where there is one (RFC 8288). */
-export function listPets({ store, basePath }: Context, { query }: Call): Reply {
+export function listPets({ store, basePath, pages }: Context, { query }: Call): Reply {
+  const known = pages.get(query)
+  if (known !== undefined) return known
   const read = readListQuery(query)
   if (!read.ok) return errorReply('invalid_parameter', describeIssues(read.issues))
   const { json, next } = store.page(read.value)
   if (next === undefined) return { status: 200, body: json }
-  return { status: 200, body: json, fields: ['Link', `<${basePath}/pets?${nextQuery(read.value, next)}>; rel="next"`] }
+  return pages.keep(query, json, ['Link', `<${basePath}/pets?${nextQuery(read.value, next)}>; rel="next"`])
 }
 
 function nextQuery({ limit, status }: PageQuery, after: number): string {
@@ -54,7 +58,7 @@ function created(basePath: string, { id, json }: { id: number; json: string }): 
 }
 
 /** GET /pets/{petId}, deprecated by the contract (Versioning): RFC 9745 Deprecation, RFC 8594 Sunset. */
-export function getPet({ store, basePath }: Context, { params }: Call): Reply {
+export function getPet({ store, basePath }: Context): Handler {
   const fields = [
     'Deprecation',
     '@1795132800',
@@ -63,9 +67,11 @@ export function getPet({ store, basePath }: Context, { params }: Call): Reply {
     'Link',
     `<${basePath}/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"`,
   ]
-  const petId = params['petId'] ?? ''
-  const body = PET_ID.test(petId) ? store.get(Number(petId)) : undefined
-  return body === undefined ? { ...NO_PET, fields } : { status: 200, body, fields }
+  const noPet = { ...NO_PET, fields }
+  return ({ params: { petId = '' } }) => {
+    const body = PET_ID.test(petId) ? store.get(Number(petId)) : undefined
+    return body === undefined ? noPet : { status: 200, body, fields }
+  }
 }
 
 /** GET /pets/{petId} as it will answer after its removal. */

@@ -25,7 +25,7 @@ export function routes(context: Context, options: RouteOptions): Route[] {
       method: 'GET',
       path: '/pets/{petId}',
       operation: 'getPet',
-      handle: options.getPet === 'gone' ? getPetRemoved : (call) => getPet(context, call),
+      handle: options.getPet === 'gone' ? getPetRemoved : getPet(context),
     },
     { method: 'GET', path: '/store/orders', operation: 'listOrders', handle: listOrders },
     { method: 'GET', path: '/livez', operation: 'livez', handle: livez, open: true, isQuiet: true },

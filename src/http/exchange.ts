@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { contentTooLarge } from './body.ts'
 import type { RequestHead, Verdict } from './dispatch.ts'
-import { fieldLines, halfOf, type Reply } from './reply.ts'
+import { fieldLines, halfOf, lengthOf, type Reply } from './reply.ts'
 import type { Answer } from './router.ts'
 
 /** What became of a request. */
@@ -30,6 +30,8 @@ export interface Service {
   /** Told of every request; nothing is gathered where it is absent. */
   record: ((outcome: Outcome) => void) | undefined
 }
+
+const NO_CONTENT = Buffer.alloc(0)
 
 /** The request listener of a {@link Service}, for any node:http server. */
 export function createListener(service: Service): (req: IncomingMessage, res: ServerResponse) => void {
@@ -68,7 +70,7 @@ export class Exchange {
 
   send(reply: Reply, close: boolean): void {
     const { req, res } = this
-    const length = reply.body === undefined ? 0 : Buffer.byteLength(reply.body)
+    const length = lengthOf(reply)
     if (reply.breaksOff === 'before') {
       req.socket.destroy()
       return this.#record(undefined, 0)
@@ -100,10 +102,12 @@ export class Exchange {
     })
     req.on('end', () => {
       if (res.headersSent) return
-      const body = Buffer.concat(chunks)
+      const [only = NO_CONTENT, ...more] = chunks
+      const body = more.length === 0 ? only : Buffer.concat(chunks)
       this.#content = body
       done(body)
     })
+    if (this.#service.record === undefined) return
     req.on('close', () => {
       if (!req.complete && !res.headersSent) this.#record(undefined, 0)
     })

@@ -1,7 +1,7 @@
 import { contentTooLarge } from './body.ts'
 import type { RequestHead } from './dispatch.ts'
 import type { Service } from './exchange.ts'
-import { fieldLines, halfOf, type Reply } from './reply.ts'
+import { fieldLines, halfOf, lengthOf, type Reply } from './reply.ts'
 
 /** The `fetch` of a {@link Service}: requests are answered in process, whatever host their URL names. */
 export function createFetch(service: Service): typeof globalThis.fetch {
@@ -30,7 +30,7 @@ async function serve(service: Service, head: RequestHead, request: Request): Pro
       content,
       status: isLost ? undefined : reply.status,
       ms: performance.now() - started,
-      bytes: isLost || head.method === 'HEAD' ? 0 : Buffer.byteLength(reply.body ?? ''),
+      bytes: isLost || head.method === 'HEAD' ? 0 : lengthOf(reply),
     })
   }
   return reply
@@ -53,7 +53,7 @@ function rejectedBy(signal: AbortSignal): Promise<never> {
 }
 
 function toResponse(reply: Reply, method: string, echo: readonly string[]): Response {
-  const lines = fieldLines(reply, Buffer.byteLength(reply.body ?? ''), echo)
+  const lines = fieldLines(reply, lengthOf(reply), echo)
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
   const content = reply.breaksOff === 'within' ? brokenStream(halfOf(reply)) : reply.body

@@ -3,8 +3,8 @@ export interface Reply {
   readonly status: number
   /** Field lines beside those that every answer carries: name, value, name, value … */
   readonly fields?: readonly string[]
-  /** The content; absent where the answer has none (204). */
-  readonly body?: string
+  /** The content, text in UTF-8; absent where the answer has none (204). */
+  readonly body?: string | Uint8Array
   /** Media type of the content; JSON unless given. */
   readonly type?: string
   /** Where the connection is to break, for a test that asked for it: before the answer, or half-way through its content. */
@@ -51,9 +51,14 @@ export function errorReply(
   return { status, fields, body: JSON.stringify({ code, message, status }) }
 }
 
+/** How many bytes of content an answer has. */
+export function lengthOf({ body = '' }: Reply): number {
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.length
+}
+
 /** The first half of an answer's content, for one that breaks off within it. */
-export function halfOf({ body = '' }: Reply): Buffer {
-  const content = Buffer.from(body)
+export function halfOf({ body = '' }: Reply): Uint8Array {
+  const content = typeof body === 'string' ? Buffer.from(body) : body
   return content.subarray(0, content.length >> 1)
 }
 

@@ -9,10 +9,12 @@ export class Controls {
   readonly journal: Journal
   readonly #store: PetStore
   readonly #seed: readonly NewPet[]
+  readonly #onReset: () => void
 
   /** @param seed What the store comes back to by a reset. */
-  constructor(store: PetStore, seed: readonly NewPet[], faults: Faults, journal: Journal) {
+  constructor(store: PetStore, seed: readonly NewPet[], faults: Faults, journal: Journal, onReset: () => void) {
     this.#store = store
+    this.#onReset = onReset
     this.#seed = seed
     this.faults = faults
     this.journal = journal
@@ -42,6 +44,7 @@ export class Controls {
   async reset(newPets: readonly NewPet[] = this.#seed): Promise<void> {
     if (!(await this.#store.reset(newPets)))
       throw new RangeError(`Cannot reset to ${newPets.length} animals: they do not fit into the store`)
+    this.#onReset()
     this.faults.clear()
     this.journal.clear()
   }

@@ -17,7 +17,7 @@ function challenge(keyring: Keyring, authorization: string | undefined): string 
   assert.equal(reply.status, 401)
   assert.equal(name, 'WWW-Authenticate')
   assert.deepEqual(more, [])
-  const error: unknown = JSON.parse(reply.body ?? '')
+  const error: unknown = JSON.parse(String(reply.body))
   assert.ok(typeof error === 'object' && error !== null && 'message' in error)
   assert.deepEqual(error, { code: 'unauthorized', message: error.message, status: 401 })
   return value

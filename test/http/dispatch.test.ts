@@ -47,8 +47,8 @@ function head(method: string, target: string, headers: RequestHead['headers'] = 
 }
 
 function assertError(reply: Reply, status: number, code: string): string {
-  assert.equal(reply.status, status, reply.body)
-  const { message, ...rest }: { message?: unknown } = JSON.parse(reply.body ?? '')
+  assert.equal(reply.status, status, String(reply.body))
+  const { message, ...rest }: { message?: unknown } = JSON.parse(String(reply.body))
   assert.deepEqual(rest, { code, status })
   assert.equal(typeof message, 'string')
   return String(message)

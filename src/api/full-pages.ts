@@ -1,0 +1,32 @@
+import type { Reply } from '../http/reply.ts'
+
+const MAX_BYTES = 16 * 2 ** 20
+const OVERHEAD = 500
+
+/**
+ * Answers to listPets by query string, as bytes. A pet never changes and never goes, so a page that is not the last one never
+ * changes either: asked for again, it is sent without being read, looked up, joined or encoded. Within a bound on their bytes.
+ */
+export class FullPages {
+  readonly #pages = new Map<string, Reply>()
+  #bytes = 0
+
+  get(query: string): Reply | undefined {
+    return this.#pages.get(query)
+  }
+
+  /** Keeps a page that is not the last one, and returns its answer. */
+  keep(query: string, json: string, fields: readonly string[]): Reply {
+    const body = Buffer.from(json)
+    const reply = { status: 200, body, fields }
+    this.#bytes += body.length + query.length + OVERHEAD
+    if (this.#bytes > MAX_BYTES) this.clear()
+    else this.#pages.set(query, reply)
+    return reply
+  }
+
+  clear(): void {
+    this.#pages.clear()
+    this.#bytes = 0
+  }
+}
