@@ -32,6 +32,8 @@ export interface Service {
 }
 
 const NO_CONTENT = Buffer.alloc(0)
+// A longer text that has to wait is held twice as a string, and once as a buffer.
+const MAX_TEXT_BYTES = 64 * 1024
 
 /** The request listener of a {@link Service}, for any node:http server. */
 export function createListener(service: Service): (req: IncomingMessage, res: ServerResponse) => void {
@@ -44,6 +46,8 @@ export class Exchange {
   readonly res: ServerResponse
   /** Its answer says `Connection: close`: the client takes no request behind it for processed (RFC 9112 §9.6). */
   isLast = false
+  /** Told when the system did not take the whole answer at once. */
+  onHeld: (() => void) | undefined
   readonly #service: Service
   readonly #head: RequestHead
   readonly #started: number
@@ -80,7 +84,8 @@ export class Exchange {
     if (this.isLast) lines.push('Connection', 'close')
     res.writeHead(reply.status, lines)
     if (reply.breaksOff === 'within') res.write(halfOf(reply), () => req.socket.destroySoon())
-    else res.end(reply.body)
+    else res.end(typeof reply.body === 'string' && length > MAX_TEXT_BYTES ? Buffer.from(reply.body) : reply.body)
+    if (req.socket.writableLength > 0) this.onHeld?.()
     this.#record(reply.status, req.method === 'HEAD' ? 0 : length)
   }
 

@@ -6,8 +6,13 @@ export interface Limits {
   headersTimeout: number
   /** From the first byte of a request to its last. */
   requestTimeout: number
-  /** Without a byte either way while a request is in flight: who does not read its answer does not keep its connection. */
+  /**
+   * Without a byte either way while a request is in flight: who does not read its answer does not keep its connection. As node
+   * takes the start of a long write for progress, such a client has up to twice the time.
+   */
   stallTimeout: number
+  /** Bytes of answers that wait for clients to read them, on all connections together. */
+  held: number
   /** Requests that may wait on a connection behind an answer that has not left. */
   pipelined: number
   /** Between two looks at the first two time-outs. */
@@ -26,6 +31,7 @@ export const LIMITS: Limits = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
   stallTimeout: 30_000,
+  held: 128 * 2 ** 20,
   pipelined: 1_000,
   checkInterval: 1_000,
   linger: 2_000,

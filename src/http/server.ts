@@ -34,6 +34,9 @@ export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #server: Server
   readonly #connections = new Map<Duplex, Connection>()
+  /** Bytes of answers that the system has not taken, the oldest first. */
+  readonly #held = new Map<Exchange, number>()
+  #heldBytes = 0
   #draining = false
   #cut = 0
 
@@ -56,6 +59,11 @@ export class HttpServer {
     this.#server.on('request', (req, res) => this.#receive(req, res, false))
     this.#server.on('checkContinue', (req, res) => this.#receive(req, res, true))
     this.#server.on('checkExpectation', (req, res) => this.#receive(req, res, true))
+    this.#server.on('timeout', (socket) => {
+      // A reset frees what the system holds for a client that does not read, too.
+      if (socket.writableLength > 0) socket.resetAndDestroy()
+      else socket.destroy()
+    })
     this.#server.on('clientError', (error, socket) => this.#fail(socket, failureReply(error)))
     this.#server.on('connect', (req, socket) => {
       socket.on('error', () => socket.destroy()).resume()
@@ -141,6 +149,7 @@ export class HttpServer {
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const exchange = new Exchange(this.#options.service, req, res)
     exchange.isLast = this.#draining
+    exchange.onHeld = () => this.#hold(exchange)
     connection.latest = exchange
     if (!isInFlight(before)) return process(exchange, isExpecting)
     // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2), or whose answer nobody reads:
@@ -150,6 +159,24 @@ export class HttpServer {
       connection.waiting--
       if (!before.isLast && !res.headersSent) process(exchange, isExpecting)
     })
+  }
+
+  /** Bounds what is held for clients that do not read: the one that has kept it waiting the longest makes room. */
+  #hold(exchange: Exchange): void {
+    const bytes = exchange.req.socket.writableLength
+    this.#held.set(exchange, bytes)
+    this.#heldBytes += bytes
+    exchange.res.once('close', () => this.#release(exchange))
+    for (const oldest of this.#held.keys()) {
+      if (this.#heldBytes <= this.#options.limits.held || oldest === exchange) return
+      this.#release(oldest)
+      oldest.req.socket.resetAndDestroy()
+    }
+  }
+
+  #release(exchange: Exchange): void {
+    this.#heldBytes -= this.#held.get(exchange) ?? 0
+    this.#held.delete(exchange)
   }
 
   /** Answers what node could not read as a request, or not in time, in its place behind the answers before it. */
