@@ -219,7 +219,7 @@ function handleOf(core: Core, url: string, stop: (drain: number) => Promise<numb
     },
     log,
     add: async (...newPets) => controls.add(readNewPets('newPets', newPets)),
-    reset: async (newPets) => controls.reset(newPets && readNewPets('newPets', newPets)),
+    reset: async (newPets) => controls.reset(newPets === undefined ? newPets : readNewPets('newPets', newPets)),
     inject(fault) {
       checkFault(fault)
       controls.faults.inject(fault)

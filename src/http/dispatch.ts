@@ -10,6 +10,8 @@ export interface RequestHead {
   readonly method: string
   readonly target: string
   readonly headers: IncomingHttpHeaders
+  /** Aborted when nobody waits for the answer any more; absent where that cannot be known. */
+  readonly signal?: AbortSignal
 }
 
 /** What a head leads to: an answer, or an operation that wants the body first. */
@@ -45,7 +47,7 @@ const NO_BODY = new Uint8Array()
 export function createDispatch(options: DispatchOptions): (head: RequestHead) => Verdict {
   const { router, keyring, preflights = false, maxBody, onBug, handle = runOperation } = options
 
-  function dispatch({ method, target, headers }: RequestHead): Verdict {
+  function dispatch({ method, target, headers, signal }: RequestHead): Verdict {
     const parts = readTarget(target)
     if (parts === undefined) return reply(BAD_TARGET)
     if (parts.path === '*') return reply(method === 'OPTIONS' ? allowing(router.allow) : BAD_TARGET)
@@ -58,7 +60,7 @@ export function createDispatch(options: DispatchOptions): (head: RequestHead) =>
     if (refusal !== undefined) return reply(refusal, route)
     if (resource === undefined) return reply(NOT_FOUND)
     if (route === undefined) return reply(methodNotAllowed(resource.allow))
-    const answer = (body: Uint8Array = NO_BODY) => run(route, { params, query: parts.query, body })
+    const answer = (body: Uint8Array = NO_BODY) => run(route, { params, query: parts.query, body, signal })
     if (!route.takesBody) return { route, answer }
     const bodyRefusal = refuseBody(headers, maxBody)
     return bodyRefusal === undefined ? { route, answer, wantsBody: true } : reply(bodyRefusal, route)

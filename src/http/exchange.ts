@@ -74,17 +74,17 @@ export class Exchange {
 
   send(reply: Reply, close: boolean): void {
     const { req, res } = this
+    if (reply.breaksOff === 'before') req.socket.destroy()
+    if (req.socket.destroyed) return this.#record(undefined, 0)
     const length = lengthOf(reply)
-    if (reply.breaksOff === 'before') {
-      req.socket.destroy()
-      return this.#record(undefined, 0)
-    }
     const lines = fieldLines(reply, length, this.#service.echo(req.headers))
     this.isLast ||= close || res.shouldKeepAlive === false
     if (this.isLast) lines.push('Connection', 'close')
     res.writeHead(reply.status, lines)
-    if (reply.breaksOff === 'within') res.write(halfOf(reply), () => req.socket.destroySoon())
-    else res.end(typeof reply.body === 'string' && length > MAX_TEXT_BYTES ? Buffer.from(reply.body) : reply.body)
+    if (reply.breaksOff === 'within') {
+      res.flushHeaders() // that of an answer to HEAD goes out with no content
+      res.write(halfOf(reply), () => req.socket.destroySoon())
+    } else res.end(typeof reply.body === 'string' && length > MAX_TEXT_BYTES ? Buffer.from(reply.body) : reply.body)
     if (req.socket.writableLength > 0) this.onHeld?.()
     this.#record(reply.status, req.method === 'HEAD' ? 0 : length)
   }

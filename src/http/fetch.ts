@@ -1,3 +1,4 @@
+import { STATUS_CODES } from 'node:http'
 import { contentTooLarge } from './body.ts'
 import type { RequestHead } from './dispatch.ts'
 import type { Service } from './exchange.ts'
@@ -7,45 +8,58 @@ import { fieldLines, halfOf, lengthOf, type Reply } from './reply.ts'
 export function createFetch(service: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
-    const { method, signal } = request
+    const { method, signal, url } = request
     signal.throwIfAborted()
-    const { pathname, search } = new URL(request.url)
-    const head = { method, target: pathname + search, headers: Object.fromEntries(request.headers) }
+    const { origin, pathname, search } = new URL(url)
+    const head = { method, target: pathname + search, headers: Object.fromEntries(request.headers), signal }
     const reply = await Promise.race([serve(service, head, request), rejectedBy(signal)])
     if (reply.breaksOff === 'before') throw failure('fetch failed')
-    return toResponse(reply, method, service.echo(head.headers))
+    return Object.defineProperty(toResponse(reply, method, service.echo(head.headers)), 'url', {
+      value: origin + head.target,
+    })
   }
 }
 
 async function serve(service: Service, head: RequestHead, request: Request): Promise<Reply> {
   const started = performance.now()
   const { route, answer, wantsBody } = service.dispatch(head)
-  const content = wantsBody ? await readBody(request, service.maxBody) : undefined
-  const reply = wantsBody && content === undefined ? contentTooLarge(service.maxBody) : await answer(content)
-  const isLost = reply.breaksOff === 'before'
-  if (!route?.isQuiet) {
-    service.record?.({
-      head,
-      operation: route?.operation,
-      content,
-      status: isLost ? undefined : reply.status,
-      ms: performance.now() - started,
-      bytes: isLost || head.method === 'HEAD' ? 0 : lengthOf(reply),
-    })
+  let content: Uint8Array | undefined
+  let reply: Reply | undefined
+  try {
+    if (wantsBody) content = await readBody(request, service.maxBody)
+    else await request.body?.cancel()
+    reply = wantsBody && content === undefined ? contentTooLarge(service.maxBody) : await answer(content)
+    return reply
+  } finally {
+    const isAnswered = reply !== undefined && reply.breaksOff !== 'before' && !request.signal.aborted
+    if (!route?.isQuiet) {
+      service.record?.({
+        head,
+        operation: route?.operation,
+        content,
+        status: isAnswered ? reply?.status : undefined,
+        ms: performance.now() - started,
+        bytes: reply === undefined || !isAnswered || head.method === 'HEAD' ? 0 : lengthOf(reply),
+      })
+    }
   }
-  return reply
 }
 
-/** The body's bytes; undefined for more than there may be, of which the rest is not read. */
-async function readBody({ body }: Request, maxBytes: number): Promise<Uint8Array | undefined> {
+/** The body's bytes; undefined for more than there may be. What is not read is cancelled. */
+async function readBody({ body, signal }: Request, maxBytes: number): Promise<Uint8Array | undefined> {
   const chunks: Uint8Array[] = []
+  if (body === null) return Buffer.concat(chunks)
+  const reader = body.getReader()
+  const cancel = () => void reader.cancel(signal.reason).catch(() => {})
+  signal.addEventListener('abort', cancel)
   let length = 0
-  for await (const chunk of body ?? []) {
-    length += chunk.length
-    if (length > maxBytes) return undefined
-    chunks.push(chunk)
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return Buffer.concat(chunks)
+    length += value.length
+    if (length > maxBytes) return cancel()
+    chunks.push(value)
   }
-  return Buffer.concat(chunks)
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {
@@ -57,7 +71,11 @@ function toResponse(reply: Reply, method: string, echo: readonly string[]): Resp
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
   const content = reply.breaksOff === 'within' ? brokenStream(halfOf(reply)) : reply.body
-  return new Response(method === 'HEAD' ? null : (content ?? null), { status: reply.status, headers })
+  return new Response(method === 'HEAD' ? null : (content ?? null), {
+    status: reply.status,
+    statusText: STATUS_CODES[reply.status] ?? '',
+    headers,
+  })
 }
 
 function brokenStream(content: Uint8Array): ReadableStream<Uint8Array> {

@@ -8,6 +8,8 @@ export interface Call {
   readonly query: string
   /** The content; empty unless the route takes one. */
   readonly body: Uint8Array
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** A reply, now or later. */

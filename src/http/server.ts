@@ -60,6 +60,8 @@ export class HttpServer {
     this.#server.on('checkContinue', (req, res) => this.#receive(req, res, true))
     this.#server.on('checkExpectation', (req, res) => this.#receive(req, res, true))
     this.#server.on('timeout', (socket) => {
+      const latest = this.#connections.get(socket)?.latest
+      if (isInFlight(latest) && latest.req.complete && !latest.res.headersSent) return // it is we who take our time
       // A reset frees what the system holds for a client that does not read, too.
       if (socket.writableLength > 0) socket.resetAndDestroy()
       else socket.destroy()
@@ -136,6 +138,7 @@ export class HttpServer {
 
   /** Ends our side, and reads on until the client ends its own or the time is over. */
   #linger(socket: Duplex): void {
+    if (socket.destroyed) return
     socket.end()
     const { drainLinger, linger } = this.#options.limits
     const timer = setTimeout(() => socket.destroy(), this.#draining ? drainLinger : linger)
@@ -157,7 +160,7 @@ export class HttpServer {
     if (++connection.waiting > this.#options.limits.pipelined) return void req.socket.destroy()
     before.res.once('close', () => {
       connection.waiting--
-      if (!before.isLast && !res.headersSent) process(exchange, isExpecting)
+      if (before.res.writableFinished && !before.isLast && !res.headersSent) process(exchange, isExpecting)
     })
   }
 

@@ -30,14 +30,16 @@ export class Controls {
     return Array.from(this.#store.values(), readPet)
   }
 
-  /** Adds pets. Rejects, those before it being added, with an error that names the first that was not: a RangeError for want of room. */
+  /** Adds pets until one cannot be added. Rejects then, with an error that names it: a RangeError for want of room. */
   async add(newPets: readonly NewPet[]): Promise<Pet[]> {
-    const added = await Promise.all(newPets.map((pet) => this.#store.add(pet)))
-    return added.map((one, at) => {
-      if (one.ok) return readPet(one.json)
-      const message = `Cannot add animal ${at + 1} of ${newPets.length}: ${WHY[one.reason]}`
-      throw one.reason === 'store_full' ? new RangeError(message) : new Error(message)
-    })
+    const pets: Pet[] = []
+    for (const pet of newPets) {
+      const adding = this.#store.add(pet)
+      const added = adding instanceof Promise ? await adding : adding // at once where it is done at once
+      if (!added.ok) throw cannotAdd(pets.length + 1, newPets.length, added.reason)
+      pets.push(readPet(added.json))
+    }
+    return pets
   }
 
   /** Begins anew: these pets or the seed, ids from 1 on, no requests, no faults. Rejects, nothing changed, where that cannot be. */
@@ -50,4 +52,8 @@ export class Controls {
   }
 }
 
-const WHY = { store_full: 'the store has no room for it', storage_failed: 'it could not be written' }
+function cannotAdd(at: number, count: number, reason: 'store_full' | 'storage_failed'): Error {
+  const what = `Cannot add animal ${at} of ${count}`
+  if (reason === 'store_full') return new RangeError(`${what}: the store has no room for it`)
+  return new Error(`${what}: it could not be written`)
+}

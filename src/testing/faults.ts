@@ -86,11 +86,12 @@ export class Faults {
     if (fault === undefined) return route.handle(call)
     return fault.delay === undefined
       ? fail(fault, route, call)
-      : this.#later(fault.delay, () => fail(fault, route, call))
+      : this.#later(fault.delay, call, () => fail(fault, route, call))
   }
 
-  async #later(delay: number, answer: () => Answer): Promise<Reply> {
-    const { signal } = this.#stop
+  async #later(delay: number, call: Call, answer: () => Answer): Promise<Reply> {
+    const stop = this.#stop.signal
+    const signal = call.signal === undefined ? stop : AbortSignal.any([stop, call.signal])
     await after(delay, undefined, { signal }).catch(() => {})
     return signal.aborted ? HUNG_UP : answer()
   }

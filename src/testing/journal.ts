@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import type { RequestHead } from '../http/dispatch.ts'
 import type { Outcome } from '../http/exchange.ts'
 import { readTarget } from '../http/router.ts'
 
@@ -30,6 +30,7 @@ export class Journal {
   readonly #redact: (text: string) => string
   #entries: string[] = []
   #size = 0
+  #clearedAt = 0
 
   /** @param redact Blots out the valid keys in a text. */
   constructor(maxLength: number, redact: (text: string) => string) {
@@ -50,34 +51,41 @@ export class Journal {
   clear(): void {
     this.#entries = []
     this.#size = 0
+    this.#clearedAt = performance.now()
   }
 
-  /** Adds a request; one that could not be read is none. */
+  /** Adds a request; one that could not be read is none, and one that began before the last `clear` belongs to the past. */
   add({ head, operation, content, status, ms }: Outcome): void {
-    if (head === undefined) return
+    if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const { path, query } = readTarget(head.target) ?? { path: head.target, query: '' }
     const request: RecordedRequest = {
       operation: operation ?? null,
       method: head.method,
-      path,
-      query,
-      headers: withoutCredentials(head.headers),
-      body: Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES),
+      path: this.#redact(path),
+      query: this.#redact(query),
+      headers: this.#headersOf(head),
+      body: this.#redact(Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES)),
       status: status ?? null,
       duration: Math.round(ms * 1000) / 1000,
     }
-    const entry = this.#redact(JSON.stringify(request))
+    const entry = JSON.stringify(request)
     this.#entries.push(entry)
     this.#size += entry.length
     while (this.#entries.length > this.#maxLength || this.#size > MAX_SIZE)
       this.#size -= this.#entries.shift()?.length ?? 0
   }
+
+  #headersOf({ headers: { authorization, ...rest } }: RequestHead): Record<string, string> {
+    const fields = Object.entries(rest).map(([name, value = '']) => [
+      this.#redact(name),
+      this.#redact(value.toString()),
+    ])
+    if (authorization !== undefined) fields.push(['authorization', withoutCredentials(authorization)])
+    return Object.fromEntries(fields)
+  }
 }
 
-/** Field values by name; of `Authorization` the scheme alone, where it has one. */
-function withoutCredentials({ authorization, ...rest }: IncomingHttpHeaders): Record<string, string> {
-  const headers = Object.fromEntries(Object.entries(rest).map(([name, value = '']) => [name, value.toString()]))
-  if (authorization === undefined) return headers
-  const [scheme, ...credentials] = authorization.split(' ')
-  return { ...headers, authorization: credentials.length === 0 ? '[redacted]' : `${scheme} [redacted]` }
+function withoutCredentials(authorization: string): string {
+  const [, scheme] = /^(bearer|basic|digest)(?: |$)/i.exec(authorization) ?? []
+  return scheme === undefined ? '[redacted]' : `${scheme} [redacted]`
 }

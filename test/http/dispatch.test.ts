@@ -72,7 +72,7 @@ for (const [method, target, operation, params, query] of ANSWERED) {
     assert.equal(verdict.wantsBody, undefined)
     assert.deepEqual(calls, [], 'the operation waits until it is asked')
     assert.deepEqual(await verdict.answer(), { status: 200, body: JSON.stringify(operation) })
-    assert.deepEqual(calls, [{ operation, params, query, body: new Uint8Array() }])
+    assert.deepEqual(calls, [{ operation, params, query, body: new Uint8Array(), signal: undefined }])
   })
 }
 
@@ -85,7 +85,7 @@ test('POST /v1/pets wants the body, and hands it to createPet', async () => {
   assert.equal(verdict.wantsBody, true)
   const body = new TextEncoder().encode('{}')
   assert.deepEqual(await verdict.answer(body), { status: 200, body: '"createPet"' })
-  assert.deepEqual(calls, [{ operation: 'createPet', params: {}, query: 'a=b', body }])
+  assert.deepEqual(calls, [{ operation: 'createPet', params: {}, query: 'a=b', body, signal: undefined }])
 })
 
 test('an operation may answer later', async () => {
