@@ -9,9 +9,7 @@ import { messageOf } from './pets/errors.ts'
 import { generateApiKey, type Petstore, startPetstore } from './petstore.ts'
 import type { Config } from './settings.ts'
 import { readKeysFile, UsageError } from './values.ts'
-
-/** The version of the package, which is that of the interface too. */
-export const VERSION = '1.0.0'
+import { VERSION } from './version.ts'
 
 const HEALTHCHECK_TIMEOUT = 3_000
 
@@ -52,13 +50,10 @@ export async function main(
 async function serve(config: Config, process: Surroundings): Promise<number> {
   const { stdout, stderr } = process
   const { apiKey, apiKeysFile, demo, seed, drain, log = stdout.isTTY ? 'text' : 'json', ...options } = config
-  const { snapshot, cors, controlPort, ...given } = options
   const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
   const starting = startPetstore({
-    ...given,
-    ...(snapshot !== undefined && { snapshot }),
-    ...(cors !== undefined && { cors }),
-    ...(controlPort === undefined ? { journal: 0 } : { controlPort }),
+    ...options,
+    journal: options.controlPort === undefined ? 0 : undefined,
     apiKeys: keys.length > 0 ? keys : [generateApiKey()],
     pets: seed ?? (demo ? DEMO_PETS : []),
     log,
@@ -79,6 +74,7 @@ async function askWhetherReady({ host, port }: Healthcheck, stderr: LogStream): 
   const url = `http://${hostInUrl(host)}:${port}/readyz`
   let why: string
   try {
+    if (port === 0) throw new Error('a server on port 0 has another one: give that')
     // Not by fetch, which refuses some ports.
     const [answer]: IncomingMessage[] = await once(
       get(url, { signal: AbortSignal.timeout(HEALTHCHECK_TIMEOUT) }),

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 export type { Limits } from './http/limits.ts'
 export type { Log, LogFormat, LogStream } from './http/log.ts'
 export type { CreateOptions, PetstoreOptions } from './options.ts'

@@ -7,47 +7,47 @@ import { BOOLEAN, checkMembers, integer, oneOf, type Rule, type Rules, shape, te
 /** How a petstore without a socket is set up; every option may be left out. */
 export interface CreateOptions {
   /** Path that all operations stand under; `/v1` unless given. */
-  basePath?: string
+  basePath?: string | undefined
   /** Keys that are valid, each 8 to 256 characters of RFC 6750's token form; one is generated unless given. */
-  apiKeys?: readonly string[]
+  apiKeys?: readonly string[] | undefined
   /** Animals that an empty store begins with, and comes back to by `reset()`, ids from 1 on; none unless given. */
-  pets?: readonly NewPet[]
+  pets?: readonly NewPet[] | undefined
   /** Bytes that a request's body may have; 65,536 unless given. */
-  maxBody?: number
+  maxBody?: number | undefined
   /** Bytes of animals' JSON that are kept, beyond which a create is answered 507; 256 MiB unless given. */
-  maxStore?: number
+  maxStore?: number | undefined
   /** `gone` answers getPet with 410, as after its removal on 5 December 2030; `deprecated` unless given. */
-  getPet?: 'deprecated' | 'gone'
+  getPet?: 'deprecated' | 'gone' | undefined
   /** Whether `/` shows a page; true unless given. */
-  page?: boolean
+  page?: boolean | undefined
   /** Origin whose scripts may call, such as `https://shop.example`, or `*` for any; none unless given. */
-  cors?: string
+  cors?: string | undefined
   /** How many of the latest requests `requests` holds; 1,000 unless given, 0 for none. */
-  journal?: number
+  journal?: number | undefined
   /** Form of the log; `off` unless given. */
-  log?: LogFormat
+  log?: LogFormat | undefined
   /** Where the log goes; standard output unless given. */
-  logStream?: LogStream
+  logStream?: LogStream | undefined
 }
 
 /** How a petstore that listens is set up; every option may be left out. */
 export interface PetstoreOptions extends CreateOptions {
   /** Port to listen on; 0, the default, picks a free one. */
-  port?: number
+  port?: number | undefined
   /** Address to listen on; `127.0.0.1` unless given. */
-  host?: string
+  host?: string | undefined
   /** Path of the JSON file that keeps the animals; without one they end with the process. */
-  snapshot?: string
+  snapshot?: string | undefined
   /** Open connections beyond which further ones are closed at once; 10,000 unless given. */
-  maxConnections?: number
+  maxConnections?: number | undefined
   /** Seconds that an idle connection is kept; 75 unless given. */
-  keepAlive?: number
+  keepAlive?: number | undefined
   /** Port of the test controls, 0 for a free one; there are none over HTTP unless given. */
-  controlPort?: number
+  controlPort?: number | undefined
   /** Address that the test controls listen on; `127.0.0.1` unless given. */
-  controlHost?: string
+  controlHost?: string | undefined
   /** Bounds on size and time of requests. */
-  limits?: Partial<Limits>
+  limits?: Partial<Limits> | undefined
 }
 
 type Defaulted = Exclude<
@@ -56,10 +56,12 @@ type Defaulted = Exclude<
 >
 
 /** Options as they are read: with their defaults. */
-export type Options = PetstoreOptions & Required<Pick<PetstoreOptions, Defaulted>> & { limits: Limits }
+export type Options = PetstoreOptions & Defaults & { limits: Limits }
+
+type Defaults = { [K in Defaulted]: NonNullable<PetstoreOptions[K]> }
 
 /** What the options are unless given. */
-export const DEFAULTS: Required<Pick<PetstoreOptions, Defaulted>> = {
+export const DEFAULTS: Defaults = {
   basePath: '/v1',
   pets: [],
   maxBody: 64 * 2 ** 10,
@@ -76,7 +78,8 @@ export const DEFAULTS: Required<Pick<PetstoreOptions, Defaulted>> = {
 }
 
 function isLogStream(value: unknown): value is LogStream {
-  return typeof value === 'object' && value !== null && 'write' in value && typeof value.write === 'function'
+  if (typeof value !== 'object' || value === null || !('write' in value) || !('on' in value)) return false
+  return typeof value.write === 'function' && typeof value.on === 'function'
 }
 
 const HOST = text(/^[\w.:%-]+$/, 'a host name or an IP address')
@@ -92,7 +95,7 @@ export const OPTION_RULES: { readonly [K in keyof PetstoreOptions]-?: Rule<NonNu
   apiKeys: {
     mustBe: `an array of one key or more, each ${KEY_MUST_BE}`,
     isShape: (value): value is readonly string[] =>
-      Array.isArray(value) && value.every((key) => typeof key === 'string'),
+      Array.isArray(value) && Array.from(value).every((key) => typeof key === 'string'),
     isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
     isSecret: true,
   },
@@ -145,11 +148,24 @@ const CREATE_RULES: Rules = Object.fromEntries(
  */
 export function readOptions(given: PetstoreOptions, hasSocket: boolean): Options {
   checkMembers('options', given, hasSocket ? OPTION_RULES : CREATE_RULES)
-  const options = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
-  const { limits, pets, ...rest }: PetstoreOptions = options
-  if (limits !== undefined) checkMembers('limits', limits, LIMIT_RULES)
-  return { ...DEFAULTS, ...rest, pets: readNewPets('pets', pets ?? []), limits: { ...LIMITS, ...limits } }
+  const { limits, pets, ...rest } = definedOf(given)
+  return { ...DEFAULTS, ...rest, pets: readNewPets('pets', pets ?? []), limits: readLimits(limits ?? {}) }
 }
+
+function readLimits(given: Partial<Limits>): Limits {
+  checkMembers('limits', given, LIMIT_RULES)
+  const limits = { ...LIMITS, ...definedOf(given) }
+  const { headersTimeout, requestTimeout } = limits
+  if (headersTimeout <= requestTimeout || requestTimeout === 0) return limits
+  throw new RangeError(`headersTimeout ${headersTimeout} must be at most requestTimeout, ${requestTimeout}`)
+}
+
+/** An object without the members that are undefined. */
+function definedOf<T extends object>(object: T): Defined<T> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Defined<T>
+}
+
+type Defined<T> = { [K in keyof T]?: NonNullable<T[K]> }
 
 /** Reads animals. @throws TypeError that names the first one that is wrong, and what is wrong with it. */
 export function readNewPets(name: string, input: unknown): NewPet[] {

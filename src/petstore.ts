@@ -22,7 +22,7 @@ import {
 import type { NewPet, Pet } from './pets/pet.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { MemoryStore, type PetStore } from './pets/store.ts'
-import { checkMembers } from './rules.ts'
+import { check } from './rules.ts'
 import { controlServer } from './testing/control.ts'
 import { Controls } from './testing/controls.ts'
 import { checkFault, type Fault, Faults } from './testing/faults.ts'
@@ -225,7 +225,7 @@ function handleOf(core: Core, url: string, stop: (drain: number) => Promise<numb
       controls.faults.inject(fault)
     },
     replaceKeys(apiKeys) {
-      checkMembers('keys', { apiKeys }, { apiKeys: OPTION_RULES.apiKeys })
+      check('apiKeys', apiKeys, OPTION_RULES.apiKeys)
       keyring.replace(apiKeys)
     },
     close,

@@ -53,13 +53,14 @@ export type Rules = Readonly<Record<string, Rule<unknown>>>
 export function checkMembers(what: string, input: unknown, rules: Rules): asserts input is object {
   if (typeof input !== 'object' || input === null) throw new TypeError(`${what} ${show(input)} must be an object`)
   for (const [name, value] of Object.entries(input)) {
-    if (!Object.hasOwn(rules, name)) throw new TypeError(unknownName(what, name, Object.keys(rules)))
-    if (value !== undefined) check(name, value, rules[name])
+    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined
+    if (rule === undefined) throw new TypeError(unknownName(what, name, Object.keys(rules)))
+    if (value !== undefined) check(name, value, rule)
   }
 }
 
-function check(name: string, value: unknown, rule: Rule<unknown> | undefined): void {
-  if (rule === undefined) return
+/** Holds one value to its rule, as {@link checkMembers} does. */
+export function check(name: string, value: unknown, rule: Rule<unknown>): void {
   const { mustBe, isShape, isInRange, isSecret } = rule
   const message = `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
   if (!isShape(value)) throw new TypeError(message)

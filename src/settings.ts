@@ -1,7 +1,7 @@
 import type { Flag } from './flags.ts'
 import type { LogFormat } from './http/log.ts'
 import type { NewPet } from './pets/pet.ts'
-import { DEFAULTS, type PetstoreOptions, OPTION_RULES as RULES } from './options.ts'
+import { DEFAULTS, type Options, OPTION_RULES as RULES } from './options.ts'
 import { integer } from './rules.ts'
 import { bit, bytes, checkKeys, digits, readKeysFile, readSeed, word } from './values.ts'
 
@@ -14,7 +14,7 @@ export interface KeysFile {
 type Passed = 'port' | 'host' | 'basePath' | 'maxBody' | 'maxStore' | 'getPet' | 'page' | 'maxConnections' | 'keepAlive'
 
 /** What the executable is told: every setting with its value, undefined where it is off. */
-export interface Config extends Required<Pick<PetstoreOptions, Passed | 'controlHost'>> {
+export interface Config extends Pick<Options, Passed | 'controlHost'> {
   apiKey: readonly string[]
   apiKeysFile: KeysFile | undefined
   demo: boolean

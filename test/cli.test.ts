@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict'
-import { EventEmitter } from 'node:events'
+import dns from 'node:dns'
+import { EventEmitter, once } from 'node:events'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { createServer as createNetServer, type Server, Socket } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { main, VERSION } from '../src/cli.ts'
+import { VERSION } from '../src/version.ts'
+import { main } from '../src/cli.ts'
 import { HELP } from '../src/config.ts'
+import { startPetstore } from '../src/petstore.ts'
 import { AUTHORIZATION, FakeStream, KEY, RawConnection, send, start, temporaryFile } from './support.ts'
 
 /** What `main` sees of a process: its streams, and its signals as events. */
@@ -71,6 +76,15 @@ async function begin(t: TestContext, petstore: { url: string }): Promise<RawConn
   await connection.write(`${lines.join('\r\n')}\r\n\r\n`)
   assert.equal((await connection.read()).status, 100)
   return connection
+}
+
+/** Lets a server listen until the end of the test; resolves to its port. */
+async function listen(t: TestContext, server: Server): Promise<string> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => server.close())
+  const address = server.address()
+  assert.ok(typeof address === 'object' && address !== null)
+  return String(address.port)
 }
 
 const hasIpv6 = Object.values(networkInterfaces()).some((one) => one?.some(({ address }) => address === '::1'))
@@ -293,6 +307,229 @@ describe('the settings', () => {
     await held.write('{}')
     assert.equal((await held.read()).status, 400)
   })
+})
+
+describe('the settings --cors and --control-port', () => {
+  test('--cors lets the scripts of an origin call', async (t) => {
+    for (const [given, allowed] of [
+      [['--cors', 'https://shop.example'], 'https://shop.example'],
+      [['--cors', '*'], '*'],
+      [[], undefined],
+    ] as const) {
+      const petstore = await serve(t, ['--api-key', KEY, ...given])
+      const { headers } = await send(petstore, 'GET', '/v1/pets', { headers: { origin: 'https://shop.example' } })
+      assert.equal(headers['access-control-allow-origin'], allowed)
+    }
+  })
+
+  const CONTROLS = /^Its test controls, for whoever can reach them, listen on (http:\S+)\n/m
+
+  for (const [host, shown] of [
+    [undefined, '127.0.0.1'],
+    ['0.0.0.0', '127.0.0.1'],
+    ['::1', '[::1]'],
+  ] as const) {
+    const skip = host === '::1' && !hasIpv6 && 'there is no IPv6 here'
+    const given = host === undefined ? [] : ['--control-host', host]
+    test(
+      `--control-port ${given.join(' ')} is greeted with a second address, on which the controls answer`,
+      { skip },
+      async (t) => {
+        const { process, url } = await serve(t, ['--api-key', KEY, '--demo', '--control-port', '0', ...given])
+        const [greeting, control = ''] = await process.stderr.until(CONTROLS)
+        assert.equal(process.stderr.text, `Petstore ${VERSION} listens on ${url}\n${greeting}`)
+        assert.match(control, /^http:\/\/(?:127\.0\.0\.1|\[::1\]):\d+$/)
+        assert.ok(control.startsWith(`http://${shown}:`))
+        assert.notEqual(new URL(control).port, new URL(url).port)
+        await send({ url }, 'GET', '/v1/pets')
+        const requests: unknown = await (await fetch(`${control}/requests`)).json()
+        assert.ok(Array.isArray(requests) && requests.length === 1)
+        const headers = { 'content-type': 'application/json' }
+        assert.equal((await fetch(`${control}/reset`, { method: 'POST', headers, body: '[]' })).status, 204)
+        assert.equal((await send({ url }, 'GET', '/v1/pets')).body, '[]')
+        for (const path of ['/reset', '/requests', '/faults'])
+          assert.equal((await send({ url }, 'GET', path)).status, 404)
+      },
+    )
+  }
+
+  test('no second address is greeted without --control-port', async (t) => {
+    const { process } = await serve(t, ['--api-key', KEY, '--control-host', '127.0.0.1'])
+    assert.doesNotMatch(process.stderr.text, CONTROLS)
+  })
+
+  test('a control port that is in use, or that of the API, is named by the line that says so; nothing stays open', async (t) => {
+    const inUse = new URL((await start(t)).url).port
+    const petstore = await startPetstore()
+    const free = new URL(petstore.url).port
+    await petstore.close()
+    for (const [port, controlPort] of [
+      [free, inUse],
+      [free, free],
+      [inUse, free],
+    ] as const) {
+      assert.deepEqual(await run(['--port', port, '--control-port', controlPort]), {
+        status: 1,
+        stdout: '',
+        stderr: `petstore: Cannot listen on 127.0.0.1:${port === free ? controlPort : port}: the port is in use\n`,
+      })
+    }
+    await (await startPetstore({ port: Number(free) })).close()
+  })
+})
+
+describe('--healthcheck', () => {
+  const portOf = ({ url }: { url: string }) => new URL(url).port
+
+  test('exits 0 without a word where the server is ready, whatever else is set', async (t) => {
+    const port = portOf(await start(t, { basePath: '/shop/v2' }))
+    const well = { status: 0, stdout: '', stderr: '' }
+    assert.deepEqual(await run(['--healthcheck', '--port', port]), well)
+    assert.deepEqual(await run(['--healthcheck'], { PORT: port }), well)
+    assert.deepEqual(await run(['--port', port, '--healthcheck'], { PORT: '1', HOST: '127.0.0.1' }), well)
+    const bad = ['--api-keys-file', '/no', '--seed', '/no', '--max-body', 'x', '--api-key', 'short', '--base-path', '/']
+    assert.deepEqual(
+      await run(['--healthcheck', ...bad], { PORT: port, PETSTORE_DEMO: '?', PETSTORE_DRAIN: 'x' }),
+      well,
+    )
+    assert.deepEqual(await run(['--healthcheck', '--control-port', port, '--snapshot', '/no/no'], { PORT: port }), well)
+  })
+
+  for (const [listening, asked, shown] of [
+    ['0.0.0.0', '0.0.0.0', '127.0.0.1'],
+    ['127.0.0.1', 'localhost', 'localhost'],
+    ['::1', '::1', '[::1]'],
+    ['::', '::', '[::1]'],
+  ] as const) {
+    const skip = listening.includes(':') && !hasIpv6 && 'there is no IPv6 here'
+    test(`reaches a server that listens on ${listening} by --host ${asked}`, { skip }, async (t) => {
+      const petstore = await start(t, { host: listening })
+      const args = ['--healthcheck', '--port', portOf(petstore), '--host', asked]
+      assert.deepEqual(await run(args), { status: 0, stdout: '', stderr: '' })
+      await petstore.close()
+      const { status, stderr } = await run(args)
+      assert.equal(status, 1)
+      assert.ok(stderr.startsWith(`petstore: not ready: http://${shown}:${portOf(petstore)}/readyz: `), stderr)
+      assert.match(stderr, /ECONNREFUSED/)
+    })
+  }
+
+  test('exits 1 and says why where the server is not ready', async (t) => {
+    const path = temporaryFile(t, '')
+    const petstore = await start(t, { snapshot: `${path}.json` })
+    const ready = () => run(['--healthcheck', '--port', portOf(petstore)])
+    rmSync(`${path}.json`)
+    writeFileSync(`${path}.json`, 'something else')
+    await assert.rejects(petstore.add({ name: 'Rex', categoryId: 1 }))
+    const why = '{"code":"storage_failed","message":"The snapshot cannot be written","status":503}'
+    const line = `petstore: not ready: http://127.0.0.1:${portOf(petstore)}/readyz: 503 ${why}\n`
+    assert.deepEqual(await ready(), { status: 1, stdout: '', stderr: line })
+    rmSync(`${path}.json`)
+    assert.equal((await ready()).status, 0)
+  })
+
+  test('exits 1 where another server answers, and shows what', async (t) => {
+    for (const [status, body] of [
+      [404, 'nothing here'],
+      [302, ''],
+      [204, ''],
+    ] as const) {
+      const server = createServer((_, res) => res.writeHead(status, { location: '/livez' }).end(body))
+      const port = await listen(t, server)
+      const stderr = `petstore: not ready: http://127.0.0.1:${port}/readyz: ${status} ${body}\n`
+      assert.deepEqual(await run(['--healthcheck', '--port', port]), { status: 1, stdout: '', stderr })
+    }
+  })
+
+  test('exits 1 where nothing listens, and asks at no other port where that is 0', async (t) => {
+    const port = portOf(await startPetstore().then(async (petstore) => (await petstore.close(), petstore)))
+    assert.deepEqual(await run(['--healthcheck', '--port', port]), {
+      status: 1,
+      stdout: '',
+      stderr: `petstore: not ready: http://127.0.0.1:${port}/readyz: connect ECONNREFUSED 127.0.0.1:${port}\n`,
+    })
+    const connected = t.mock.method(Socket.prototype, 'connect')
+    assert.notEqual((await run(['--healthcheck', '--port', '0'])).status, 0)
+    for (const { arguments: given } of connected.mock.calls) assert.doesNotMatch(JSON.stringify(given), /"port":80\b/)
+  })
+
+  test('says why also where a name has two addresses, and nothing listens on either', async (t) => {
+    const lookup = (_host: string, _options: object, done: (error: null, addresses: object[]) => void) => {
+      done(
+        null,
+        ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 })),
+      )
+    }
+    const port = portOf(await startPetstore().then(async (petstore) => (await petstore.close(), petstore)))
+    t.mock.method(dns, 'lookup', lookup)
+    const { status, stderr } = await run(['--healthcheck', '--port', port, '--host', 'pets.example'])
+    assert.equal(status, 1)
+    assert.match(stderr, /^petstore: not ready: http:\/\/pets\.example:\d+\/readyz: .*ECONNREFUSED.*\n$/)
+  })
+
+  const SILENT: Record<string, (socket: Socket) => void> = {
+    'never answers': () => {},
+    'never ends its head': (socket) => socket.write('HTTP/1.1 200 OK\r\n'),
+    'never ends its body': (socket) => socket.write('HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\nnot'),
+    'sends on and on': (socket) => {
+      socket.write('HTTP/1.1 503 No\r\n\r\n')
+      const timer = setInterval(() => socket.write('no '), 10)
+      socket.once('close', () => clearInterval(timer))
+    },
+  }
+  describe('gives up within seconds', { concurrency: true, timeout: 60_000 }, () => {
+    for (const [what, answer] of Object.entries(SILENT)) {
+      test(`on a server that ${what}`, async (t) => {
+        const server = createNetServer((socket) => {
+          socket.on('error', () => {})
+          socket.once('data', () => answer(socket))
+          t.after(() => socket.destroy())
+        })
+        const port = await listen(t, server)
+        const { status, stderr } = await run(['--healthcheck', '--port', port])
+        assert.equal(status, 1)
+        assert.match(stderr, /^petstore: not ready: http:\/\/127\.0\.0\.1:\d+\/readyz: .+\n$/)
+      })
+    }
+  })
+
+  const misuses: readonly [args: string[], line: string][] = [
+    [['--port', '65536'], '--port "65536" must be an integer from 0 to 65535'],
+    [['--host', '[::1]'], '--host "[::1]" must be a host name or an IP address'],
+    [['--prot', '1'], 'unknown flag --prot; did you mean --port?'],
+    [['--healthcheck=1'], '--healthcheck "1" must be without a value'],
+  ]
+  for (const [args, line] of misuses) {
+    test(`exits 2 with ${args.join(' ')}`, async () => {
+      const ended = { status: 2, stdout: '', stderr: `petstore: ${line}\n` }
+      assert.deepEqual(await run(['--healthcheck', ...args]), ended)
+    })
+  }
+})
+
+describe('an error that nothing caught', () => {
+  const thrown: readonly [what: string, error: unknown, shown: string][] = [
+    ['an Error', new Error('a mistake'), 'uncaught: Error: a mistake\n    at '],
+    ['another value', 'a mistake', 'uncaught: a mistake'],
+    ['nothing at all', undefined, 'uncaught: undefined'],
+  ]
+  for (const [what, error, shown] of thrown) {
+    for (const log of ['json', 'text', 'off']) {
+      test(`that is ${what} ends it with 1, is logged as ${log} and told on standard error`, async (t) => {
+        const { process, status } = await serve(t, ['--api-key', KEY, '--log', log])
+        process.emit('uncaughtException', error)
+        assert.equal(await status, 1)
+        assert.ok(process.stderr.text.includes(`petstore: ${shown}`))
+        const line = process.stdout.text.slice(process.stdout.text.search(/^.*uncaught: /m))
+        if (log === 'off') assert.doesNotMatch(process.stdout.text, /uncaught/)
+        if (log === 'text') assert.match(line, /^\S+Z error: uncaught: /)
+        if (log !== 'json') return
+        const { level, message }: { level: string; message: string } = JSON.parse(line)
+        assert.equal(level, 'error')
+        assert.ok(message.startsWith(shown))
+      })
+    }
+  }
 })
 
 describe('SIGHUP', () => {

@@ -392,6 +392,35 @@ describe('--seed and PETSTORE_SEED', () => {
   })
 })
 
+describe('--healthcheck', () => {
+  const asked = (host: string, port: number) => ({ host, port, isHealthcheck: true })
+
+  test('asks for host and port of a server, by flag, by variable or by default', () => {
+    assert.deepEqual(readConfig(['--healthcheck'], {}), asked('127.0.0.1', 8080))
+    assert.deepEqual(readConfig(['--healthcheck'], { PORT: '81', HOST: '::' }), asked('::', 81))
+    assert.deepEqual(readConfig(['--port', '82', '--healthcheck'], { PORT: '81', HOST: '' }), asked('127.0.0.1', 82))
+  })
+
+  test('reads no other setting: a bad one, or a file that is missing, does not matter', () => {
+    const bad = ALL.filter(({ key }) => key !== 'port' && key !== 'host')
+    const flags = bad.map(({ flag }) => (SWITCHES.some((one) => one.flag === flag) ? flag : `${flag}=?`))
+    const env = Object.fromEntries(bad.map(({ variable }) => [variable, '/no/?']))
+    assert.deepEqual(readConfig(['--healthcheck', ...flags], env), asked('127.0.0.1', 8080))
+    assert.deepEqual(readConfig(['--healthcheck'], env), asked('127.0.0.1', 8080))
+  })
+
+  test('is refused with a bad host or port, and with an unknown flag', () => {
+    assertRefused(['--healthcheck'], { PORT: 'x' }, 'PORT "x" must be an integer from 0 to 65535')
+    assertRefused(['--healthcheck', '--host=a b'], {}, '--host "a b" must be a host name or an IP address')
+    assertRefused(['--healthchek'], {}, 'unknown flag --healthchek; did you mean --healthcheck?')
+  })
+
+  test('gives way to --help and --version', () => {
+    assert.equal(readConfig(['--healthcheck', '--help'], { PORT: 'x' }), 'help')
+    assert.equal(readConfig(['--healthcheck', '--version'], {}), 'version')
+  })
+})
+
 describe('--help and --version', () => {
   test('ask for a text, whatever else is given', () => {
     assert.equal(readConfig(['--help'], {}), 'help')

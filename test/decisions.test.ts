@@ -2,11 +2,24 @@
 // tested in full beside the part that does it.
 import assert from 'node:assert/strict'
 import crypto from 'node:crypto'
-import { unlinkSync } from 'node:fs'
+import { EventEmitter } from 'node:events'
+import { readFileSync, unlinkSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { describe, mock, test } from 'node:test'
+import { main } from '../src/cli.ts'
+import { MemoryStore } from '../src/pets/store.ts'
 import { startPetstore } from '../src/petstore.ts'
-import { type Answer, assertError, AUTHORIZATION, folderOf, KEY, RawConnection, send, start } from './support.ts'
+import {
+  type Answer,
+  assertError,
+  AUTHORIZATION,
+  FakeStream,
+  folderOf,
+  KEY,
+  RawConnection,
+  send,
+  start,
+} from './support.ts'
 
 const REX = { name: 'Rex', categoryId: 1, status: 'sold' } as const
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -37,6 +50,18 @@ describe('Addresses', () => {
     }
     const without = await start(t, { page: false })
     assertError(await send(without, 'GET', '/'), 404, 'not_found')
+  })
+
+  test('outside the base path: /livez and /readyz answer GET and HEAD without a key', async (t) => {
+    const petstore = await start(t, { basePath: '/shop/v1' })
+    for (const path of ['/livez', '/readyz']) {
+      for (const method of ['GET', 'HEAD']) {
+        const { status, body } = await send(petstore, method, path, { headers: { authorization: '' } })
+        assert.deepEqual([status, body], [200, method === 'GET' ? '{"ok":true}' : ''])
+      }
+      assertError(await send(petstore, 'POST', path), 405, 'method_not_allowed')
+      assertError(await send(petstore, 'GET', `/shop/v1${path}`), 404, 'not_found')
+    }
   })
 
   test('matching: exact and case-sensitive, after percent-decoding each segment', async (t) => {
@@ -190,6 +215,29 @@ describe('Authentication', () => {
     for (const { status, headers, body } of answers) {
       assert.ok(status >= 400)
       assert.ok(!JSON.stringify([headers, body]).includes(KEY), body)
+    }
+  })
+
+  test('secrecy: no key appears in the journal, nor in the log, the snapshot or the test controls', async (t) => {
+    const snapshot = `${folderOf(t)}/pets.json`
+    const logStream = new FakeStream()
+    const keys = [KEY, 'an/older+key==', 'key-of-the-tests-too']
+    const petstore = await start(t, { apiKeys: keys, snapshot, log: 'json', logStream, controlPort: 0 })
+    for (let count = 0; count < 1_001; count++) await petstore.fetch(`${petstore.url}/pets/${count}`)
+    for (const key of keys) {
+      const headers = { authorization: `Bearer ${key}`, 'x-request-id': key, 'x-api-key': key, cookie: `a=${key}` }
+      const encoded = encodeURIComponent(key)
+      await send(petstore, 'GET', `/v1/pets/${key}?${key}=${encoded}`, { headers })
+      await send(petstore, 'POST', '/v1/pets', { headers, body: `{"name":["${key}"]}` })
+      await send(petstore, 'GET', '/v1/pets', { headers: { ...headers, authorization: `Basic ${key}` } })
+      await send(petstore, 'GET', '/v1/pets', { headers: { ...headers, authorization: key } })
+    }
+    const { controlUrl = '' } = petstore
+    const shown = [JSON.stringify(petstore.requests), (await send({ url: controlUrl }, 'GET', '/requests')).body]
+    assert.equal(petstore.requests.filter(({ status }) => status !== 401).length, 2 * keys.length)
+    await petstore.close()
+    for (const text of [...shown, logStream.text, readFileSync(snapshot, 'utf8')]) {
+      for (const key of keys) assert.ok(!text.includes(key) && !text.includes(encodeURIComponent(key)), text)
     }
   })
 })
@@ -415,6 +463,30 @@ describe('Methods, media types, headers', () => {
     assertError(await send(petstore, 'OPTIONS', '/v1/x'), 404, 'not_found')
   })
 
+  test('OPTIONS: answers CORS preflights, without a key, when an origin is configured', async (t) => {
+    const headers = { authorization: '', origin: 'https://shop.example', 'access-control-request-method': 'POST' }
+    const names = ['origin', 'methods', 'headers'].map((name) => `access-control-allow-${name}`)
+    for (const [cors, allowed] of [
+      ['https://shop.example', 'https://shop.example'],
+      ['*', '*'],
+      ['https://other.example', undefined],
+      [undefined, undefined],
+    ]) {
+      const petstore = await start(t, cors === undefined ? {} : { cors })
+      const preflight = await send(petstore, 'OPTIONS', '/v1/pets', { headers })
+      assert.equal(preflight.status, 204)
+      assert.equal(preflight.headers.allow, 'GET, HEAD, OPTIONS, POST')
+      const [origin, methods, sent] = names.map((name) => preflight.headers[name])
+      assert.equal(origin, allowed)
+      assert.equal(methods, cors && 'GET, HEAD, OPTIONS, POST')
+      assert.equal(sent, cors && 'Authorization, Content-Type, X-Request-Id')
+      const refused = await send(petstore, 'GET', '/v1/pets', { headers })
+      assert.equal(refused.status, 401)
+      assert.equal(refused.headers['access-control-allow-origin'], allowed)
+      assert.equal(refused.headers.vary, cors === '*' ? undefined : cors && 'Origin')
+    }
+  })
+
   test('another method: 405 with Allow', async (t) => {
     const petstore = await start(t)
     const rows = [
@@ -569,5 +641,91 @@ describe('Errors', () => {
     assertError(await send(petstore, 'POST', '/v1/pets', { body }), 503, 'storage_failed')
     assert.equal(JSON.parse((await send(petstore, 'GET', '/v1/pets')).body).length, 1)
     assert.equal((await send(petstore, 'POST', '/v1/pets', { body })).headers.location, '/v1/pets/2')
+  })
+
+  test('injected_fault: with any status, only where a test asked for it, and the store is not touched', async (t) => {
+    const petstore = await start(t)
+    const body = JSON.stringify(REX)
+    for (const status of [400, 401, 404, 418, 429, 500, 503, 599]) {
+      petstore.inject({ operation: 'createPet', status })
+      const message = assertError(await send(petstore, 'POST', '/v1/pets', { body }), status, 'injected_fault')
+      assert.equal(message, 'A test asked for this fault')
+    }
+    petstore.inject({ operation: '*', status: 503, retryAfter: 7 })
+    assert.equal((await send(petstore, 'GET', '/v1/pets')).headers['retry-after'], '7')
+    assert.deepEqual([petstore.pets, petstore.pendingFaults], [[], []])
+    assert.equal((await send(petstore, 'POST', '/v1/pets', { body })).headers.location, '/v1/pets/1')
+  })
+
+  test('503 not_ready: /readyz while the server stops', async (t) => {
+    const petstore = await start(t)
+    await petstore.close()
+    const { status, headers, body } = await petstore.fetch('http://any.example/readyz').then(async (response) => {
+      return { status: response.status, headers: Object.fromEntries(response.headers), body: await response.text() }
+    })
+    assertError({ status, headers, body }, 503, 'not_ready')
+  })
+
+  test('500 internal_error: the message tells nothing of the cause; the log does', async (t) => {
+    const logStream = new FakeStream()
+    const petstore = await start(t, { pets: [REX], log: 'json', logStream })
+    t.mock.method(MemoryStore.prototype, 'page', () => {
+      throw new Error('the secret cause')
+    })
+    const answer = await send(petstore, 'GET', '/v1/pets')
+    assert.doesNotMatch(assertError(answer, 500, 'internal_error'), /secret/)
+    await logStream.until(/"level":"error","message":"Error: the secret cause\\n/)
+    t.mock.method(MemoryStore.prototype, 'get', () => {
+      throw 'another secret cause'
+    })
+    assert.doesNotMatch(assertError(await send(petstore, 'GET', '/v1/pets/1'), 500, 'internal_error'), /secret/)
+    await logStream.until(/"level":"error","message":"another secret cause"/)
+  })
+})
+
+describe('Configuration', () => {
+  const quiet = () => Object.assign(new EventEmitter(), { stdout: new FakeStream(), stderr: new FakeStream() })
+
+  test('--control-port: a second listener with the test controls, on the loopback address and not on the API port', async (t) => {
+    const petstore = await start(t, { pets: [REX], controlPort: 0 })
+    const control = { url: petstore.controlUrl ?? '' }
+    assert.equal(new URL(control.url).hostname, '127.0.0.1')
+    assert.notEqual(new URL(control.url).port, new URL(petstore.url).port)
+    const withoutKey = { headers: { authorization: '' } }
+    assert.deepEqual(JSON.parse((await send(control, 'GET', '/pets', withoutKey)).body), [{ id: 1, ...REX }])
+    for (const path of ['/reset', '/requests', '/faults', '/pets']) {
+      assertError(await send(petstore, 'GET', path, withoutKey), 404, 'not_found')
+    }
+    assertError(await send(control, 'GET', '/v1/pets'), 404, 'not_found')
+    assert.equal((await start(t)).controlUrl, undefined)
+  })
+
+  test('--control-host: widens it', async (t) => {
+    const { controlUrl = '' } = await start(t, { controlPort: 0, controlHost: '0.0.0.0' })
+    assert.equal((await send({ url: controlUrl.replace('127.0.0.1', '127.0.0.2') }, 'GET', '/pets')).status, 200)
+  })
+
+  test('--healthcheck: asks a server that runs with the same configuration for /readyz; exit 0 or 1', async (t) => {
+    const petstore = await start(t)
+    const { port } = new URL(petstore.url)
+    assert.equal(await main(['--healthcheck'], { PORT: port }, quiet()), 0)
+    await petstore.close()
+    assert.equal(await main(['--healthcheck'], { PORT: port }, quiet()), 1)
+  })
+
+  test('a bad value stops the start with exit status 2 and a line that names it; --help and --version exit 0', async () => {
+    for (const [args, env, line] of [
+      [['--cors', 'shop.example'], {}, /^petstore: --cors "shop\.example" must be an origin such as .*\n$/],
+      [
+        [],
+        { PETSTORE_CONTROL_PORT: 'x' },
+        /^petstore: PETSTORE_CONTROL_PORT "x" must be an integer from 0 to 65535\n$/,
+      ],
+    ] as const) {
+      const process = quiet()
+      assert.equal(await main(args, env, process), 2)
+      assert.match(process.stderr.text, line)
+    }
+    for (const flag of ['--help', '--version']) assert.equal(await main([flag], { PORT: 'x' }, quiet()), 0)
   })
 })

@@ -3,9 +3,10 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
+import { createServer } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { KEY, RawConnection, send, start, temporaryFile } from './support.ts'
+import { folderOf, KEY, RawConnection, send, start, temporaryFile } from './support.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const PETSTORE: readonly string[] = [process.execPath, '--import', 'tsx', 'src/main.ts']
@@ -315,5 +316,98 @@ describe('the executable', { concurrency: 3 }, () => {
     assert.equal((await send(server, 'GET', '/v1/pets', { headers })).headers['x-request-id'], headers['x-request-id'])
     await server.stdout.until(/"requestId":"before-\[key\]-behind"/)
     assert.ok(!server.stdout.text.includes(KEY))
+  })
+})
+
+describe('the executable asked for its health', { concurrency: 3 }, () => {
+  const check = (t: TestContext, env: readonly string[], ...args: string[]) =>
+    new Program(t, ['env', ...env, ...PETSTORE, '--healthcheck', ...args]).ended
+
+  test('exits 0 without a word where the server of the same configuration is ready', async (t) => {
+    const { port } = new URL((await start(t, { basePath: '/shop' })).url)
+    const well = { status: 0, stdout: '', stderr: '' }
+    assert.deepEqual(await check(t, [], '--port', port), well)
+    const env = [`PORT=${port}`, 'HOST=127.0.0.1', 'PETSTORE_BASE_PATH=/shop', 'PETSTORE_API_KEYS_FILE=/no']
+    assert.deepEqual(await check(t, env), well)
+  })
+
+  test('exits 1 and says why where there is no server', async (t) => {
+    const petstore = await start(t)
+    const { port } = new URL(petstore.url)
+    await petstore.close()
+    assert.deepEqual(await check(t, [`PORT=${port}`]), {
+      status: 1,
+      stdout: '',
+      stderr: `petstore: not ready: http://127.0.0.1:${port}/readyz: connect ECONNREFUSED 127.0.0.1:${port}\n`,
+    })
+  })
+
+  test('exits 1 where the server never answers', { timeout: 60_000 }, async (t) => {
+    const silent = createServer((socket) => t.after(() => socket.destroy())).listen(0, '127.0.0.1')
+    t.after(() => silent.close())
+    await once(silent, 'listening')
+    const address = silent.address()
+    assert.ok(typeof address === 'object' && address !== null)
+    const { status, stderr } = await check(t, [], '--port', String(address.port))
+    assert.equal(status, 1)
+    assert.match(stderr, /^petstore: not ready: \S+: .*(?:abort|timeout)/)
+  })
+})
+
+describe('an error that nothing caught', { concurrency: 3 }, () => {
+  /** The executable with a mistake in it, which a SIGUSR2 brings to light. */
+  function mistaken(mistake: string): string[] {
+    const code = `process.on('SIGUSR2', () => { ${mistake} })`
+    const [node = '', ...rest] = PETSTORE
+    return [node, '--import', `data:text/javascript,${encodeURIComponent(code)}`, ...rest, '--api-key', KEY]
+  }
+
+  const mistakes: readonly [what: string, mistake: string, shown: RegExp][] = [
+    ['thrown', `throw new Error('a mistake')`, /uncaught: Error: a mistake\\?\n +at /],
+    ['rejected', `Promise.reject(new Error('a mistake'))`, /uncaught: Error: a mistake\\?\n +at /],
+    ['thrown and no Error', `throw 'a mistake'`, /uncaught: a mistake/],
+  ]
+  for (const [what, mistake, shown] of mistakes) {
+    for (const log of ['json', 'text', 'off']) {
+      test(`that is ${what} ends the process with 1, is logged as ${log} and told on standard error`, async (t) => {
+        const program = new Program(t, [...mistaken(mistake), '--log', log])
+        await (log === 'json' ? program.stderr : program.stdout).until(/ listens on (\S+)\n/)
+        program.process.kill('SIGUSR2')
+        const { status, stdout, stderr } = await program.ended
+        assert.equal(status, 1)
+        assert.match(stderr, new RegExp(`^petstore: ${shown.source}`, 'm'))
+        if (log === 'off') assert.match(stdout, /^Petstore .*\n$/)
+        if (log === 'text') assert.match(stdout, new RegExp(`Z error: ${shown.source}`))
+        if (log !== 'json') return
+        const last = parseLines(stdout).at(-1)
+        assert.ok(last !== undefined && 'level' in last && 'message' in last)
+        assert.equal(last.level, 'error')
+        assert.match(String(last.message), shown)
+      })
+    }
+  }
+
+  test('leaves every animal that was acknowledged in the snapshot, which the next process uses', async (t) => {
+    const snapshot = `${folderOf(t)}/pets.json`
+    const program = new Program(t, [...mistaken(`throw new Error('a mistake')`), '--snapshot', snapshot])
+    const [, url = ''] = await program.stderr.until(/ listens on (\S+)\n/)
+    const acknowledged: unknown[] = []
+    const agent = new Agent({ keepAlive: true })
+    t.after(() => agent.destroy())
+    const clients = Array.from({ length: 8 }, async (_, at) => {
+      for (;;) {
+        const body = JSON.stringify({ name: 'x'.repeat(100), categoryId: at })
+        const answer = await send({ url }, 'POST', '/v1/pets', { agent, body }).catch(() => undefined)
+        if (answer === undefined) return
+        acknowledged.push(JSON.parse(answer.body))
+        if (acknowledged.length === 500) program.process.kill('SIGUSR2')
+      }
+    })
+    assert.equal((await program.ended).status, 1)
+    await Promise.all(clients)
+    assert.ok(acknowledged.length >= 500)
+    const { pets } = await start(t, { snapshot })
+    const kept = new Set(pets.map((pet) => JSON.stringify(pet)))
+    for (const pet of acknowledged) assert.ok(kept.has(JSON.stringify(pet)))
   })
 })

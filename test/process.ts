@@ -7,9 +7,9 @@ export interface Running {
   process: ChildProcess
 }
 
-/** Starts the executable on a free port, without a log; resolves when it serves. */
-export async function run([program = '', ...args]: readonly string[]): Promise<Running> {
-  const flags = ['--port', '0', '--api-key', KEY, '--log', 'off']
+/** Starts the executable, on a free port unless given, without a log; resolves when it serves. */
+export async function run([program = '', ...args]: readonly string[], port = 0): Promise<Running> {
+  const flags = ['--port', `${port}`, '--api-key', KEY, '--log', 'off']
   const process = spawn(program, [...args, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
   let output = ''
   for await (const chunk of process.stdout) {

@@ -9,7 +9,7 @@ const ROOMS: [room: string, mayImport: readonly string[]][] = [
   ['main.ts', ['cli.ts']],
   ['index.ts', ['petstore.ts', 'options.ts', 'testing/', 'http/', 'pets/']],
   // These five are the executable.
-  ['cli.ts', ['config.ts', 'settings.ts', 'values.ts', 'petstore.ts', 'http/', 'pets/']],
+  ['cli.ts', ['version.ts', 'config.ts', 'settings.ts', 'values.ts', 'petstore.ts', 'http/', 'pets/']],
   ['config.ts', ['flags.ts', 'settings.ts', 'values.ts', 'pets/']],
   ['settings.ts', ['flags.ts', 'values.ts', 'options.ts', 'rules.ts', 'http/', 'pets/']],
   ['flags.ts', ['values.ts']],
@@ -17,7 +17,8 @@ const ROOMS: [room: string, mayImport: readonly string[]][] = [
   ['petstore.ts', ['options.ts', 'rules.ts', 'api/', 'testing/', 'http/', 'pets/']],
   ['options.ts', ['rules.ts', 'http/', 'pets/']],
   ['rules.ts', []],
-  ['api/', ['api/', 'http/', 'pets/']],
+  ['version.ts', []],
+  ['api/', ['api/', 'version.ts', 'http/', 'pets/']],
   ['testing/', ['testing/', 'rules.ts', 'http/', 'pets/']],
   ['http/', ['http/']],
   ['pets/', ['pets/']],

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { PetstoreOptions } from '../src/options.ts'
 import { type Petstore, startPetstore } from '../src/petstore.ts'
+import { breachesOfAnswer } from './contract.ts'
 
 /** The key of every petstore that a test starts. */
 export const KEY = 'key-of-the-tests'
@@ -42,8 +43,15 @@ export interface Sent {
   agent?: Agent
 }
 
-/** Sends one request, with the key unless `headers` say otherwise. */
-export function send({ url }: { url: string }, method: string, path: string, sent: Sent = {}): Promise<Answer> {
+/** Sends one request, with the key unless `headers` say otherwise. Whatever a petstore answers, its OpenAPI document says. */
+export async function send({ url }: { url: string }, method: string, path: string, sent: Sent = {}): Promise<Answer> {
+  const { pathname } = new URL(url)
+  const answer = await exchange(url, method, path, sent)
+  if (pathname !== '/') assert.deepEqual(breachesOfAnswer(pathname, method, path, answer), [], `${method} ${path}`)
+  return answer
+}
+
+function exchange(url: string, method: string, path: string, sent: Sent): Promise<Answer> {
   const { hostname, port } = new URL(url)
   const headers = { authorization: AUTHORIZATION, ...sent.headers }
   return new Promise((resolve, reject) => {

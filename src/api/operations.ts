@@ -57,16 +57,18 @@ function created(basePath: string, { id, json }: { id: number; json: string }): 
   return { status: 201, body: json, fields: ['Location', `${basePath}/pets/${id}`] }
 }
 
-/** GET /pets/{petId}, deprecated by the contract (Versioning): RFC 9745 Deprecation, RFC 8594 Sunset. */
+/** When getPet was deprecated (RFC 9745: the day the contract was adopted), and when it is removed (RFC 8594). */
+export const DEPRECATION = '@1795132800'
+export const SUNSET = 'Thu, 05 Dec 2030 00:00:00 GMT'
+
+/** What replaces getPet, and where its deprecation is told of, as a `Link` field. */
+export function deprecationLinks(basePath: string): string {
+  return `<${basePath}/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"`
+}
+
+/** GET /pets/{petId}, deprecated by the contract (Versioning). */
 export function getPet({ store, basePath }: Context): Handler {
-  const fields = [
-    'Deprecation',
-    '@1795132800',
-    'Sunset',
-    'Thu, 05 Dec 2030 00:00:00 GMT',
-    'Link',
-    `<${basePath}/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"`,
-  ]
+  const fields = ['Deprecation', DEPRECATION, 'Sunset', SUNSET, 'Link', deprecationLinks(basePath)]
   const noPet = { ...NO_PET, fields }
   return ({ params: { petId = '' } }) => {
     const body = PET_ID.test(petId) ? store.get(Number(petId)) : undefined

@@ -1,5 +1,7 @@
-import type { Route } from '../http/router.ts'
+import type { Reply } from '../http/reply.ts'
+import type { Handler, Route } from '../http/router.ts'
 import { type Context, createPet, getPet, getPetRemoved, listOrders, listPets, livez, readyz } from './operations.ts'
+import type { Variant } from './openapi.ts'
 import { page } from './page.ts'
 
 /** Which of the routes a server has. */
@@ -32,5 +34,23 @@ export function routes(context: Context, options: RouteOptions): Route[] {
     { method: 'GET', path: '/readyz', operation: 'readyz', handle: () => readyz(context), open: true, isQuiet: true },
   ]
   if (options.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page(context), open: true })
+  table.push({
+    method: 'GET',
+    path: '/openapi.json',
+    operation: 'openapi',
+    handle: openapi({ basePath: context.basePath, getPet: options.getPet }, table),
+    open: true,
+  })
   return table
+}
+
+/** GET /openapi.json: the document is made, and the code that makes it loaded, on the first request. */
+export function openapi(variant: Variant, table: readonly Route[]): Handler {
+  let reply: Promise<Reply> | undefined
+  return () => (reply ??= describe(variant, table))
+}
+
+async function describe(variant: Variant, table: readonly Route[]): Promise<Reply> {
+  const { describeApi } = await import('./openapi.ts')
+  return { status: 200, body: JSON.stringify(describeApi(variant, table)) }
 }

@@ -21,8 +21,10 @@ export interface Limits {
   linger: number
   /** The same while the server drains. */
   drainLinger: number
-  /** How long an idle connection still answers a request once the server drains. */
+  /** Between two looks at idle connections while the server drains: they end when no request has come since the one before. */
   drainGrace: number
+  /** How often they are left open because requests still come. */
+  drainLooks: number
 }
 
 /** The limits that a server has unless told otherwise. */
@@ -37,4 +39,5 @@ export const LIMITS: Limits = {
   linger: 2_000,
   drainLinger: 100,
   drainGrace: 100,
+  drainLooks: 10,
 }

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { methodNotAllowed } from './dispatch.ts'
 import { Exchange, type Service } from './exchange.ts'
+import { Held } from './held.ts'
 import type { Limits } from './limits.ts'
 import { failureReply, malformedReply, rawAnswer } from './malformed.ts'
 import type { ErrorReply } from './reply.ts'
@@ -29,20 +30,26 @@ interface Connection {
   waiting: number
 }
 
+// The longest time that a timer takes, in milliseconds.
+const MAX_DELAY = 2 ** 31 - 1
+
 /** The node:http server: it reads requests within its limits, sends replies, and ends connections without losing answers. */
 export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #server: Server
   readonly #connections = new Map<Duplex, Connection>()
-  /** Bytes of answers that the system has not taken, the oldest first. */
-  readonly #held = new Map<Exchange, number>()
-  #heldBytes = 0
+  readonly #held: Held
   #draining = false
   #cut = 0
+  /** How many connections and requests have come, and how many had at the drain's last look. */
+  #arrivals = 0
+  #lookedAt = 0
+  #looks = 0
 
   constructor(options: HttpServerOptions) {
     const { limits, keepAlive, maxConnections } = options
     this.#options = options
+    this.#held = new Held(limits.held)
     this.#server = createServer({
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headersTimeout,
@@ -61,7 +68,8 @@ export class HttpServer {
     this.#server.on('checkExpectation', (req, res) => this.#receive(req, res, true))
     this.#server.on('timeout', (socket) => {
       const latest = this.#connections.get(socket)?.latest
-      if (isInFlight(latest) && latest.req.complete && !latest.res.headersSent) return // it is we who take our time
+      const isOurs = isInFlight(latest) && latest.req.complete && !latest.res.headersSent
+      if (isOurs && socket.writableLength === 0) return // it is we who take our time
       // A reset frees what the system holds for a client that does not read, too.
       if (socket.writableLength > 0) socket.resetAndDestroy()
       else socket.destroy()
@@ -97,43 +105,58 @@ export class HttpServer {
    */
   async stop(drain: number): Promise<number> {
     this.#draining = true
-    for (const connection of this.#connections.values()) this.#drain(connection)
-    await turn() // connections that the kernel has accepted come in: closing would reset them
+    for (const { latest } of this.#connections.values()) {
+      if (isInFlight(latest) && !latest.res.headersSent) latest.isLast = true
+    }
+    // Connections that the kernel has accepted come in first, for closing resets them: until a turn of the loop, a whole one, has
+    // brought nothing, so that hardly any can come between the last look and the end.
+    await turn()
+    for (let turns = 0, arrivals = -1; turns < 1_000 && arrivals !== this.#arrivals; turns++) {
+      arrivals = this.#arrivals
+      await turn()
+    }
     // net's close and not http's: that one destroys connections whose answer is still on its way to a slow reader.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve))
-    const timer = setTimeout(() => {
-      for (const { socket, latest } of this.#connections.values()) {
-        if (isInFlight(latest)) this.#cut++
-        socket.destroy()
-      }
-    }, drain)
+    const timer = setTimeout(
+      () => {
+        for (const { socket, latest } of this.#connections.values()) {
+          if (isInFlight(latest)) this.#cut++
+          socket.destroy()
+        }
+      },
+      Math.min(drain, MAX_DELAY),
+    )
+    this.#lookedAt = this.#arrivals
+    const looks = setInterval(() => void this.#endIdle(), this.#options.limits.drainGrace)
     await closed
     clearTimeout(timer)
+    clearInterval(looks)
     this.#server.close() // http's own after all, to end the checks of the time-outs
     return this.#cut
   }
 
+  /**
+   * Ends idle connections, but not while requests still come: a proxy that has not yet heard of the end may be sending on any
+   * of them, and a request that meets a closed connection is lost. Each that comes is the last one of its connection.
+   */
+  async #endIdle(): Promise<void> {
+    await turn() // what has arrived is read only behind the timers
+    const isQuiet = this.#lookedAt === this.#arrivals
+    this.#lookedAt = this.#arrivals
+    if (!isQuiet && this.#looks++ < this.#options.limits.drainLooks) return
+    for (const { socket, latest } of this.#connections.values()) {
+      if (!isInFlight(latest) && !socket.writableEnded) this.#linger(socket)
+    }
+  }
+
   #open(socket: Socket): void {
+    this.#arrivals++
     const connection: Connection = { socket, latest: undefined, failed: false, waiting: 0 }
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
     // After `Connection: close` node destroys the socket as soon as the answer is written. If the client is still sending,
     // the kernel then resets the connection and the client loses the answer (RFC 9112 §9.6).
     socket.destroySoon = () => this.#linger(socket)
-    if (this.#draining) this.#drain(connection)
-  }
-
-  /** Ends a connection behind the answer in flight. An idle one gives a request that is on its way to it time to arrive. */
-  #drain(connection: Connection): void {
-    const { socket, latest } = connection
-    if (isInFlight(latest)) {
-      latest.isLast = true
-      return afterAnswer(latest, () => this.#linger(socket))
-    }
-    const timer = setTimeout(() => {
-      if (connection.latest === latest) this.#linger(socket)
-    }, this.#options.limits.drainGrace)
-    socket.once('close', () => clearTimeout(timer))
   }
 
   /** Ends our side, and reads on until the client ends its own or the time is over. */
@@ -152,7 +175,8 @@ export class HttpServer {
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const exchange = new Exchange(this.#options.service, req, res)
     exchange.isLast = this.#draining
-    exchange.onHeld = () => this.#hold(exchange)
+    exchange.onHeld = () => this.#held.add(exchange)
+    this.#arrivals++
     connection.latest = exchange
     if (!isInFlight(before)) return process(exchange, isExpecting)
     // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2), or whose answer nobody reads:
@@ -164,30 +188,12 @@ export class HttpServer {
     })
   }
 
-  /** Bounds what is held for clients that do not read: the one that has kept it waiting the longest makes room. */
-  #hold(exchange: Exchange): void {
-    const bytes = exchange.req.socket.writableLength
-    this.#held.set(exchange, bytes)
-    this.#heldBytes += bytes
-    exchange.res.once('close', () => this.#release(exchange))
-    for (const oldest of this.#held.keys()) {
-      if (this.#heldBytes <= this.#options.limits.held || oldest === exchange) return
-      this.#release(oldest)
-      oldest.req.socket.resetAndDestroy()
-    }
-  }
-
-  #release(exchange: Exchange): void {
-    this.#heldBytes -= this.#held.get(exchange) ?? 0
-    this.#held.delete(exchange)
-  }
-
   /** Answers what node could not read as a request, or not in time, in its place behind the answers before it. */
   #fail(stream: Duplex, reply: ErrorReply | undefined): void {
     const connection = this.#connections.get(stream)
     if (connection === undefined || reply === undefined) return void stream.destroy()
     const { socket, latest } = connection
-    if (connection.failed || latest?.isLast) return
+    if (connection.failed || (latest?.isLast && latest.res.headersSent)) return
     connection.failed = true
     if (latest === undefined || latest.req.complete) {
       afterAnswer(latest, () => this.#sendRaw(socket, reply))

@@ -37,6 +37,8 @@ export class SnapshotFile {
   #size = 0
   /** A write failed: the file must be put in order before the next one. */
   #isBroken = false
+  /** A new file took the place of the old one, and its folder is not synced yet. */
+  #isUnplaced = false
   /** Somebody else took animals' lines away: it must be written anew. */
   #isCut = false
 
@@ -72,6 +74,7 @@ export class SnapshotFile {
       await writeAll(handle, Buffer.concat([lines, CLOSING_LINE]), this.#end)
       if (end > this.#size) await this.#pad(end, lines.length)
       await Promise.all([handle.datasync(), this.#assertInPlace()])
+      await this.#syncName()
     } catch (error) {
       this.#isBroken = true
       await this.#putBack().catch(() => {}) // tried again before the next addition
@@ -83,19 +86,23 @@ export class SnapshotFile {
   /** Writes the file anew with other animals. When it rejects, it is as it was. */
   async rewrite(contents: Contents): Promise<void> {
     const found = await stat(this.#path).catch(ignoreMissing)
-    await this.#replace(found, contents)
-    this.#contents = contents
+    if (found !== undefined) this.#assertOurs(found)
+    await this.#replace(found, contents).catch((error: unknown) => {
+      if (!this.#isUnplaced) throw error
+    })
     this.#isBroken = this.#isCut = false
   }
 
   /** Finds out whether animals could be added: puts the file in order, and behind its end as much as a few animals take. */
   async test(): Promise<void> {
     if (this.#isBroken) await this.#mend()
+    this.#isBroken = true // until it has proved to be well
     const end = this.#end + CLOSING_LINE.length
-    this.#size = end
     await writeAll(this.#open, Buffer.alloc(TEST_BYTES, ' '), end)
     this.#size = end + TEST_BYTES
     await Promise.all([this.#open.datasync(), this.#assertInPlace()])
+    await this.#syncName()
+    this.#isBroken = false
   }
 
   /** Writes into the first line what was acknowledged until now. */
@@ -163,11 +170,22 @@ export class SnapshotFile {
 
   /** A file that is no longer found at its path would be lost with the process, however well it is written. */
   async #assertInPlace(): Promise<void> {
-    const { ino, dev, size } = await stat(this.#path)
-    if (ino !== this.#place?.ino || dev !== this.#place.dev) throw new Error('another file stands in its place')
-    if (size >= this.#size) return
+    const found = await stat(this.#path)
+    this.#assertOurs(found)
+    if (found.size >= this.#size) return
     this.#isCut = true
     throw new Error('somebody else has cut it short')
+  }
+
+  #assertOurs({ ino, dev }: Stats): void {
+    if (ino !== this.#place?.ino || dev !== this.#place.dev) throw new Error('another file stands in its place')
+  }
+
+  /** Puts the file's name in its folder on disk, where it is a new one: what is in the file is not kept without. */
+  async #syncName(): Promise<void> {
+    if (!this.#isUnplaced) return
+    await syncFolder(dirname(this.#path))
+    this.#isUnplaced = false
   }
 
   /** Puts white space behind the end, as much as the disk has room for. */
@@ -191,6 +209,8 @@ export class SnapshotFile {
       const place = await handle.stat()
       await rename(this.#beside, this.#path)
       this.#handle = handle
+      this.#isUnplaced = true
+      this.#contents = contents
       this.#place = place
       this.#seal = seal
       this.#size = this.#end + CLOSING_LINE.length
@@ -200,7 +220,7 @@ export class SnapshotFile {
       throw error
     }
     await before?.close()
-    await syncFolder(dirname(this.#path))
+    await this.#syncName()
   }
 }
 

@@ -16,7 +16,7 @@ export interface SnapshotOptions {
   report: (level: 'info' | 'warn' | 'error', message: string) => void
 }
 
-interface Waiting {
+interface Addition {
   readonly pet: NewPet
   readonly resolve: (added: Added) => void
 }
@@ -48,7 +48,8 @@ class SnapshotStore implements PetStore {
   #memory: MemoryStore
   readonly #file: SnapshotFile
   readonly #lock: Lock
-  #waiting: Waiting[] = []
+  /** What is to be done with the file, in its order: batches of additions, which are written as one, and tasks. */
+  readonly #waiting: (Addition[] | (() => Promise<void>))[] = []
   #writing: Promise<void> | undefined
   #isFailing = false
   #closing: Promise<void> | undefined
@@ -76,32 +77,35 @@ class SnapshotStore implements PetStore {
     return this.#memory.values()
   }
 
-  reset(pets: readonly NewPet[]): Promise<boolean> {
+  async reset(pets: readonly NewPet[]): Promise<boolean> {
     const fresh = new MemoryStore(this.#options.maxBytes)
-    if (!fresh.reset(pets)) return Promise.resolve(false)
-    return this.#alone(async () => {
+    if (!fresh.reset(pets)) return false
+    await this.#inTurn(async () => {
       await this.#file.rewrite(fresh)
       this.#memory = fresh
       this.#recover()
-      return true
     })
+    return true
   }
 
   isWritable(): boolean | Promise<boolean> {
     if (!this.#isFailing) return true
-    const test = this.#alone(() => this.#file.test())
-    return test
-      .then(() => this.#recover())
-      .then(
-        () => true,
-        () => false,
-      )
+    const tested = this.#inTurn(async () => {
+      await this.#file.test()
+      this.#recover()
+    })
+    return tested.then(
+      () => true,
+      () => false,
+    )
   }
 
   add(pet: NewPet): Promise<Added> {
     return new Promise((resolve) => {
       if (this.#closing !== undefined) return resolve({ ok: false, reason: 'storage_failed' })
-      this.#waiting.push({ pet, resolve })
+      const last = this.#waiting.at(-1)
+      if (Array.isArray(last)) last.push({ pet, resolve })
+      else this.#waiting.push([{ pet, resolve }])
       this.#writing ??= this.#writeAll()
     })
   }
@@ -112,7 +116,7 @@ class SnapshotStore implements PetStore {
   }
 
   async #close(): Promise<void> {
-    while (this.#writing !== undefined) await this.#writing
+    await this.#writing
     const { path, report } = this.#options
     await this.#file.close().catch((error: unknown) => {
       report('error', `${path}: what was acknowledged may not be in it: ${messageOf(error)}`)
@@ -120,32 +124,27 @@ class SnapshotStore implements PetStore {
     await this.#lock.release()
   }
 
-  /** Runs a task while no other uses the file; additions wait for it. */
-  async #alone<T>(task: () => Promise<T>): Promise<T> {
-    while (this.#writing !== undefined) await this.#writing
-    if (this.#closing !== undefined) throw new Error(`${this.#options.path}: the store is closed`)
-    const done = task()
-    this.#writing = done.then(
-      () => this.#writeAll(),
-      () => this.#writeAll(),
-    )
-    return done
+  /** Runs a task behind the additions before it, and before those that come after it. */
+  #inTurn(task: () => Promise<void>): Promise<void> {
+    if (this.#closing !== undefined) return Promise.reject(new Error(`${this.#options.path}: the store is closed`))
+    return new Promise((resolve, reject) => {
+      this.#waiting.push(() => task().then(resolve, reject))
+      this.#writing ??= this.#writeAll()
+    })
   }
 
   async #writeAll(): Promise<void> {
     await undefined // the other additions of this turn of the event loop join the first batch
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting
-      this.#waiting = []
-      await this.#write(batch)
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      await (Array.isArray(next) ? this.#write(next) : next())
       // In a pause, so that nobody waits for it; what fails here is found by the next addition.
       if (this.#waiting.length === 0) await this.#file.writeSeal().catch(() => {})
     }
     this.#writing = undefined
   }
 
-  async #write(batch: readonly Waiting[]): Promise<void> {
-    const drafts: { draft: Draft; resolve: Waiting['resolve'] }[] = []
+  async #write(batch: readonly Addition[]): Promise<void> {
+    const drafts: { draft: Draft; resolve: Addition['resolve'] }[] = []
     for (const { pet, resolve } of batch) {
       const draft = this.#memory.draft(pet, drafts.at(-1)?.draft)
       if (draft === undefined) resolve({ ok: false, reason: 'store_full' })

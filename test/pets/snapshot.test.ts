@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -14,11 +15,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { copyFile, open as openFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { mock, test, type TestContext } from 'node:test'
 import type { NewPet } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { PetStore } from '../../src/pets/store.ts'
-import { folderOf, Random } from '../support.ts'
+import { folderOf, Random, temporaryFile } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const PLAIN = '{"petstore":1,"pets":['
@@ -469,4 +471,207 @@ test('a copy made while animals are added holds all that were acknowledged befor
   }
   isAdding = false
   await Promise.all(adding)
+})
+
+/** Lets a method of every open file fail, from its nth call on or until it is restored. */
+async function failing(t: TestContext, method: 'write' | 'sync' | 'datasync' | 'chmod', calls = 0) {
+  const probe = await openFile(temporaryFile(t, ''), 'r')
+  const prototype = Object.getPrototypeOf(probe)
+  await probe.close()
+  const works: (...args: unknown[]) => Promise<unknown> = prototype[method]
+  const { mock: failure } = t.mock.method(prototype, method, function (this: unknown, ...args: unknown[]) {
+    if (failure.callCount() < calls) return works.apply(this, args)
+    return Promise.reject(new Error('EIO: i/o error'))
+  })
+  return () => failure.restore()
+}
+
+test('reset() writes the file anew, with its mode, and adding goes on in it', async (t) => {
+  const path = await written(t)
+  chmodSync(path, 0o640)
+  const store = await open(t, path)
+  const { ino } = statSync(path)
+  await store.reset([PETS[1] ?? assert.fail()])
+  const line = LINES[1]?.replace('2', '1')
+  const lines = () => readFileSync(path, 'utf8').trimEnd().split('\n').slice(1)
+  assert.deepEqual(lines(), [line, ']}'])
+  assert.notEqual(statSync(path).ino, ino)
+  assert.equal(statSync(path).mode & 0o777, 0o640)
+  await store.add(PETS[2] ?? assert.fail())
+  assert.deepEqual(lines(), [line, `,${LINES[2]?.replace('3', '2')}`, ']}'])
+  await store.close()
+  assert.equal(all(await open(t, path)), all(store))
+  assert.deepEqual(readdirSync(dirname(path)), ['pets.json', 'pets.json.lock'])
+})
+
+test('a process that reads the file during a reset sees it before or after, and whole', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  let isResetting = true
+  const resetting = (async () => {
+    for (let count = 0; count < 50; count++) await store.reset(count % 2 === 0 ? Array(200).fill(PETS[1]) : PETS)
+    isResetting = false
+  })()
+  while (isResetting) {
+    const { length } = JSON.parse(readFileSync(path, 'utf8')).pets
+    assert.ok(length === 3 || length === 200, `${length} animals`)
+    await new Promise(setImmediate)
+  }
+  await resetting
+})
+
+const FAILURES: readonly [what: string, method: Parameters<typeof failing>[1], calls: number][] = [
+  ['the new file cannot be written', 'write', 0],
+  ['its first line cannot be written', 'write', 2],
+  ['the new file cannot be put on disk', 'sync', 0],
+  ['its mode cannot be set', 'chmod', 0],
+  ['the folder cannot be put on disk', 'sync', 1],
+]
+for (const [what, method, calls] of FAILURES) {
+  test(`a reset during which ${what} changes nothing, or all: store and file agree`, async (t) => {
+    const path = await written(t)
+    const reports: string[] = []
+    const store = await open(t, path, reports)
+    const restore = await failing(t, method, calls)
+    const rex: NewPet = { name: 'Rex', categoryId: 7, status: 'available' }
+    let isReset = false
+    try {
+      isReset = await store.reset([rex])
+    } catch (error) {
+      assert.match(String(error), /^Error: EIO: i\/o error$/)
+    }
+    restore()
+    const kept = isReset ? [LINES[0]] : LINES
+    const inFile = () => JSON.parse(readFileSync(path, 'utf8')).pets.length
+    assert.equal(all(store), `[${kept}]`)
+    assert.equal(inFile(), kept.length)
+    assert.equal(await store.isWritable(), true)
+    assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, true)
+    assert.equal(inFile(), kept.length + 1)
+    await store.close()
+    assert.deepEqual(readdirSync(dirname(path)), ['pets.json'])
+    assert.equal(all(await open(t, path)), all(store))
+    assert.deepEqual(reports, [])
+  })
+}
+
+test('a reset makes a file that was removed, and mends one that fails', async (t) => {
+  const path = await written(t)
+  const reports: string[] = []
+  const store = await open(t, path, reports)
+  unlinkSync(path)
+  assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, false)
+  assert.equal(await store.reset(PETS), true)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 3)
+  assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, true)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 4)
+  assert.deepEqual(reports, [
+    `error: ${path}: animals are not added while it cannot be written: ENOENT: no such file or directory, stat '${path}'`,
+    `info: ${path}: it can be written again`,
+  ])
+})
+
+test('a reset does not write over another file in its place, and changes nothing', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  renameSync(path, `${path}.away`)
+  writeFileSync(path, 'something else')
+  await assert.rejects(async () => store.reset([]), /another file stands in its place/)
+  assert.equal(readFileSync(path, 'utf8'), 'something else')
+  assert.equal(store.size, 3)
+  renameSync(`${path}.away`, path)
+  assert.equal(await store.reset([]), true)
+  assert.deepEqual(JSON.parse(readFileSync(path, 'utf8')).pets, [])
+})
+
+test('isWritable() is false while the file cannot be written, and true once it can; then adding works at once', async (t) => {
+  const path = await written(t)
+  const reports: string[] = []
+  const store = await open(t, path, reports)
+  const tom: NewPet = { name: 'Tom', categoryId: 1 }
+  for (const method of ['write', 'datasync'] as const) {
+    const restore = await failing(t, method)
+    assert.equal((await store.add(tom)).ok, false)
+    assert.deepEqual(await Promise.all([1, 2, 3].map(() => store.isWritable())), [false, false, false])
+    assert.equal((await store.add(tom)).ok, false)
+    const { size } = store
+    restore()
+    assert.deepEqual(await Promise.all([1, 2, 3].map(() => store.isWritable())), [true, true, true])
+    assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, size)
+    assert.equal((await store.add(tom)).ok, true)
+    assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, size + 1)
+  }
+  renameSync(path, `${path}.away`)
+  writeFileSync(path, 'something else')
+  assert.equal((await store.add(tom)).ok, false)
+  assert.equal(await store.isWritable(), false)
+  assert.equal(readFileSync(path, 'utf8'), 'something else')
+  renameSync(`${path}.away`, path)
+  assert.equal(await store.isWritable(), true)
+  unlinkSync(path)
+  assert.equal((await store.add(tom)).ok, false)
+  assert.equal(await store.isWritable(), true)
+  truncateSync(path, 0)
+  assert.equal((await store.add(tom)).ok, false)
+  assert.equal(await store.isWritable(), true)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, store.size)
+  assert.equal(reports.length, 10)
+  for (const [at, report] of reports.entries()) {
+    assert.match(report, at % 2 === 0 ? /^error: .* animals are not added while / : /^info: .* can be written again$/)
+  }
+  await store.close()
+  assert.match(readFileSync(path, 'utf8'), /\n\]\}\n$/)
+})
+
+test('a failing store that is closed is not writable, and its file is left in order', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  const restore = await failing(t, 'write')
+  assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, false)
+  restore()
+  const closing = store.close()
+  assert.equal(await store.isWritable(), false)
+  await closing
+  await assert.rejects(async () => store.reset([]), { message: `${path}: the store is closed` })
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 3)
+})
+
+test('asking isWritable() is enough to recover, after each failure and without an addition between', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path, [])
+  renameSync(path, `${path}.away`)
+  writeFileSync(path, 'something else')
+  assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, false)
+  assert.equal(await store.isWritable(), false)
+  unlinkSync(path)
+  assert.equal(await store.isWritable(), true)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 3)
+  assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, true)
+})
+
+test('a reset to more animals than are written at once writes all of them', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  const pets = Array.from({ length: 30 }, (_, at) => ({ name: `${at}é`.repeat(50_000), categoryId: at }))
+  assert.equal(await store.reset(pets), true)
+  await store.close()
+  assert.ok(statSync(path).size > 3 * 2 ** 20)
+  const again = await open(t, path)
+  assert.equal(all(again), all(store))
+  assert.equal(again.size, 30)
+})
+
+test('what stands where the new file is to be written fails the start and the reset, and changes nothing', async (t) => {
+  const path = await written(t)
+  const beside = path.replace(/pets.json$/, '.pets.json.petstore-new')
+  mkdirSync(beside)
+  await assert.rejects(open(t, path), /pets\.json: (?:EISDIR|EPERM)/)
+  rmdirSync(beside)
+  const store = await open(t, path)
+  mkdirSync(beside)
+  await assert.rejects(async () => store.reset([]), /EEXIST/)
+  assert.equal(all(store), `[${LINES}]`)
+  assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 3)
+  rmdirSync(beside)
+  assert.equal(await store.reset([]), true)
 })

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { appendFileSync, cpSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { after, before, describe, test, type TestContext } from 'node:test'
-import { VERSION } from '../../src/cli.ts'
+import { VERSION } from '../../src/version.ts'
 import { AUTHORIZATION, folderOf, KEY, temporaryFile } from '../support.ts'
 import { type Engine, findEngine, type Image, must, type Output, type Run, run } from './engine.ts'
 
