@@ -30,6 +30,7 @@ interface Connection {
   waiting: number
 }
 
+const MAX_TURNS = 1_000
 // The longest time that a timer takes, in milliseconds.
 const MAX_DELAY = 2 ** 31 - 1
 
@@ -41,8 +42,10 @@ export class HttpServer {
   readonly #held: Held
   #draining = false
   #cut = 0
-  /** How many connections and requests have come, and how many had at the drain's last look. */
-  #arrivals = 0
+  /** How many connections have come, and how many requests. */
+  #opened = 0
+  #received = 0
+  /** How many requests had come at the drain's last look. */
   #lookedAt = 0
   #looks = 0
 
@@ -104,19 +107,19 @@ export class HttpServer {
    * @returns How many requests in flight were cut off.
    */
   async stop(drain: number): Promise<number> {
-    this.#draining = true
-    for (const { latest } of this.#connections.values()) {
-      if (isInFlight(latest) && !latest.res.headersSent) latest.isLast = true
-    }
-    // Connections that the kernel has accepted come in first, for closing resets them: until a turn of the loop, a whole one, has
-    // brought nothing, so that hardly any can come between the last look and the end.
+    // The connections that the kernel has accepted come in first, for closing resets them: until a whole turn of the loop has
+    // brought none. Until then no answer says `Connection: close`, for each that does calls for a new connection.
     await turn()
-    for (let turns = 0, arrivals = -1; turns < 1_000 && arrivals !== this.#arrivals; turns++) {
-      arrivals = this.#arrivals
+    for (let turns = 0, opened = -1; turns < MAX_TURNS && opened !== this.#opened; turns++) {
+      opened = this.#opened
       await turn()
     }
     // net's close and not http's: that one destroys connections whose answer is still on its way to a slow reader.
     const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve))
+    this.#draining = true
+    for (const { latest } of this.#connections.values()) {
+      if (isInFlight(latest) && !latest.res.headersSent) latest.isLast = true
+    }
     const timer = setTimeout(
       () => {
         for (const { socket, latest } of this.#connections.values()) {
@@ -126,7 +129,7 @@ export class HttpServer {
       },
       Math.min(drain, MAX_DELAY),
     )
-    this.#lookedAt = this.#arrivals
+    this.#lookedAt = this.#received
     const looks = setInterval(() => void this.#endIdle(), this.#options.limits.drainGrace)
     await closed
     clearTimeout(timer)
@@ -141,8 +144,8 @@ export class HttpServer {
    */
   async #endIdle(): Promise<void> {
     await turn() // what has arrived is read only behind the timers
-    const isQuiet = this.#lookedAt === this.#arrivals
-    this.#lookedAt = this.#arrivals
+    const isQuiet = this.#lookedAt === this.#received
+    this.#lookedAt = this.#received
     if (!isQuiet && this.#looks++ < this.#options.limits.drainLooks) return
     for (const { socket, latest } of this.#connections.values()) {
       if (!isInFlight(latest) && !socket.writableEnded) this.#linger(socket)
@@ -150,7 +153,7 @@ export class HttpServer {
   }
 
   #open(socket: Socket): void {
-    this.#arrivals++
+    this.#opened++
     const connection: Connection = { socket, latest: undefined, failed: false, waiting: 0 }
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
@@ -176,7 +179,7 @@ export class HttpServer {
     const exchange = new Exchange(this.#options.service, req, res)
     exchange.isLast = this.#draining
     exchange.onHeld = () => this.#held.add(exchange)
-    this.#arrivals++
+    this.#received++
     connection.latest = exchange
     if (!isInFlight(before)) return process(exchange, isExpecting)
     // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2), or whose answer nobody reads:
