@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { startPetstore } from '../src/petstore.ts'
 import { type Answer, AUTHORIZATION, folderOf, RawConnection, send, start } from './support.ts'
 
@@ -63,4 +64,22 @@ test('a client that does not read its answers is cut off, and its pages are not 
   while (answer === undefined) answer = await send(petstore, 'GET', '/v1/pets?limit=1').catch(() => undefined)
   assert.equal(answer.status, 200)
   assert.ok(process.memoryUsage().rss - rss < 500 * 2 ** 20)
+})
+
+test('where clients leave more unread than may be held, the one that has done so the longest is cut off', async (t) => {
+  const pets = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(60_000), categoryId: 1 }))
+  const petstore = await start(t, { pets, limits: { held: 1_000_000 } })
+  const stalled: RawConnection[] = []
+  for (let count = 1; count <= 2; count++) {
+    const connection = new RawConnection(t, petstore)
+    connection.socket.pause()
+    await connection.write(GET)
+    while (petstore.requests.length < count) await turn()
+    stalled.push(connection)
+  }
+  const [first, second] = stalled
+  second?.socket.resume()
+  assert.equal(JSON.parse((await second?.read())?.body ?? '').length, 100)
+  first?.socket.resume()
+  await assert.rejects(async () => first?.read(), /the connection ended/)
 })

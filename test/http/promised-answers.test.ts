@@ -98,17 +98,40 @@ test('garbage that goes on and on behind a request that is not answered yet is a
   assert.deepEqual(warnings, []) // too many listeners, say
 })
 
-test('stop() waits for the answer in flight, and what is pipelined behind it is not processed', async (t) => {
+test('stop() waits for the answers in flight, of which the last one on a connection says so', async (t) => {
   const { server, url, answerNext } = await startSlow(t)
   const connection = new RawConnection(t, { url })
   await connection.write(get('/1') + get('/2'))
   assert.equal(await answerNext(), '/1')
   assert.equal((await connection.read()).headers.connection, 'keep-alive')
   await connection.write(get('/3'))
+  const idle = new RawConnection(t, { url })
   const stopped = server.stop(600_000)
-  assert.equal(await answerNext(), '/2')
+  await idle.closed // so the listener is too
+  for (const [target, says] of [
+    ['/2', 'keep-alive'],
+    ['/3', 'close'],
+  ]) {
+    assert.equal(await answerNext(), target)
+    const answer = await connection.read()
+    assert.equal(answer.body, target)
+    assert.equal(answer.headers.connection, says)
+  }
+  assert.equal(await connection.rest(), '')
+  assert.equal(await stopped, 0)
+})
+
+test('what is pipelined while stop() waits for the answer in flight is not processed', async (t) => {
+  const { server, url, answerNext } = await startSlow(t)
+  const connection = new RawConnection(t, { url })
+  const idle = new RawConnection(t, { url })
+  await connection.write(get('/1'))
+  const stopped = server.stop(600_000)
+  await idle.closed // so the listener is too
+  await connection.write(get('/2'))
+  assert.equal(await answerNext(), '/1')
   const answer = await connection.read()
-  assert.equal(answer.body, '/2')
+  assert.equal(answer.body, '/1')
   assert.equal(answer.headers.connection, 'close')
   assert.equal(await connection.rest(), '')
   assert.equal(await stopped, 0)
