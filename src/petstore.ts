@@ -36,18 +36,21 @@ export interface Petstore extends AsyncDisposable {
   readonly controlUrl?: string
   /** The first of the keys that it was set up with. */
   readonly apiKey: string
-  /** Calls the petstore in process, as the global `fetch` would over a socket; the host in the URL does not matter. */
+  /**
+   * Calls the petstore in process, as the global `fetch` would over a socket; the host in the URL does not matter. As there, a
+   * text body wants its `content-type`, and a request that is hung up on rejects with a TypeError.
+   */
   readonly fetch: typeof globalThis.fetch
   /** Serves the petstore from a node:http server of your own, or from whatever takes a request listener. */
   readonly listener: RequestListener
-  /** What the store holds, in ascending order of id. */
+  /** What the store holds, in ascending order of id: a copy made at each reading, as the next two are. */
   readonly pets: Pet[]
-  /** The latest requests, from the oldest on: what clients sent, and what became of it. */
+  /** The latest requests, as many as the option `journal` says and 16 Mi characters hold, from the oldest on. */
   readonly requests: RecordedRequest[]
   /** The faults that have not met their requests yet, in their order. */
   readonly pendingFaults: Fault[]
   /** The log, for what its owner wants to add. */
-  readonly log: Log
+  readonly log: Pick<Log, 'on' | 'event' | 'flush'>
   /**
    * Adds animals as clients do, but beside the journal and the faults.
    *
@@ -55,21 +58,26 @@ export interface Petstore extends AsyncDisposable {
    * @throws TypeError that names the animal that is wrong, before any is added; RangeError when the store has no room.
    */
   add(...newPets: NewPet[]): Promise<Pet[]>
-  /** Goes back to the animals that it began with, or begins with others: ids from 1 on, no requests, no faults. */
+  /**
+   * Goes back to the animals of the option `pets`, or begins with others: ids from 1 on, no requests, no faults.
+   *
+   * @throws TypeError that names the animal that is wrong, RangeError when they do not fit: all is then as it was.
+   */
   reset(newPets?: readonly NewPet[]): Promise<void>
   /**
    * Makes requests fail. Faults apply in the order in which they were injected, one to a request, each `times` times.
    *
    * @throws TypeError or RangeError that names the member, the value and what it must be.
+   * @example
+   * petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): void
   /** Makes these keys, and no others, the valid ones from the next request on. */
   replaceKeys(apiKeys: readonly string[]): void
   /**
-   * Stops listening, closes idle connections, lets requests in flight be answered, and writes out snapshot and log. Closing
-   * again is fine, and may shorten the wait.
+   * Stops listening, closes idle connections, and writes out snapshot and log. Closing again is fine, and may shorten the wait.
    *
-   * @param drain Seconds after which what is left is cut off; 0 unless given.
+   * @param drain Seconds that requests in flight get to be answered; 0 unless given, which cuts them off at once.
    * @returns How many requests in flight were cut off.
    */
   close(drain?: number): Promise<number>

@@ -32,8 +32,8 @@ export interface Service {
 }
 
 const NO_CONTENT = Buffer.alloc(0)
-// A longer text that has to wait is held twice as a string, and once as a buffer.
-const MAX_TEXT_BYTES = 64 * 1024
+// What may have to wait for its client to read on: the system takes a shorter answer, if it takes anything.
+const LONG_BYTES = 16 * 1024
 
 /** The request listener of a {@link Service}, for any node:http server. */
 export function createListener(service: Service): (req: IncomingMessage, res: ServerResponse) => void {
@@ -46,8 +46,8 @@ export class Exchange {
   readonly res: ServerResponse
   /** Its answer says `Connection: close`: the client takes no request behind it for processed (RFC 9112 §9.6). */
   isLast = false
-  /** Told when the system did not take the whole answer at once. */
-  onHeld: (() => void) | undefined
+  /** Told of a long answer, which may have to wait for its client to read on. */
+  onLong: ((exchange: Exchange) => void) | undefined
   readonly #service: Service
   readonly #head: RequestHead
   readonly #started: number
@@ -84,8 +84,12 @@ export class Exchange {
     if (reply.breaksOff === 'within') {
       res.flushHeaders() // that of an answer to HEAD goes out with no content
       res.write(halfOf(reply), () => req.socket.destroySoon())
-    } else res.end(typeof reply.body === 'string' && length > MAX_TEXT_BYTES ? Buffer.from(reply.body) : reply.body)
-    if (req.socket.writableLength > 0) this.onHeld?.()
+    } else if (length > LONG_BYTES) {
+      res.end(typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body) // a string would be held twice
+      this.onLong?.(this)
+    } else {
+      res.end(reply.body)
+    }
     this.#record(reply.status, req.method === 'HEAD' ? 0 : length)
   }
 

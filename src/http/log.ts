@@ -17,6 +17,7 @@ export interface Log {
   readonly on: boolean
   /** Logs a request. No header, body or query value is among it: those could hold secrets. */
   request(outcome: Outcome): void
+  /** Logs what is no request. */
   event(level: 'info' | 'warn' | 'error', message: string): void
   /** Resolves when all lines so far have left the process, or do not within two seconds. */
   flush(): Promise<void>

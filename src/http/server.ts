@@ -40,6 +40,7 @@ export class HttpServer {
   readonly #server: Server
   readonly #connections = new Map<Duplex, Connection>()
   readonly #held: Held
+  readonly #hold = (exchange: Exchange): void => this.#held.add(exchange)
   #draining = false
   #cut = 0
   /** How many connections have come, and how many requests. */
@@ -178,7 +179,7 @@ export class HttpServer {
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const exchange = new Exchange(this.#options.service, req, res)
     exchange.isLast = this.#draining
-    exchange.onHeld = () => this.#held.add(exchange)
+    exchange.onLong = this.#hold // not a closure of this call: it would keep all requests of a connection, each the one before
     this.#received++
     connection.latest = exchange
     if (!isInFlight(before)) return process(exchange, isExpecting)

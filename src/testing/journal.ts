@@ -4,7 +4,7 @@ import { readTarget } from '../http/router.ts'
 
 /** A request as it came, and what became of it. Valid keys are blotted out wherever they stand. */
 export interface RecordedRequest {
-  /** The operationId; null where method and path name none. */
+  /** The operationId, or `page` and `openapi` for what stands outside the base path; null where method and path name none. */
   operation: string | null
   method: string
   /** As it was sent: with its percent-escapes. */

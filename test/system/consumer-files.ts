@@ -56,9 +56,10 @@ same<Fault['operation'], OperationId | '*'>(true)
 same<Required<Omit<Fault, 'operation'>>, {
   times: number; status: number; retryAfter: number; delay: number; hangUp: boolean; body: 'cut'
 }>(true)
-same<Required<Pick<PetstoreOptions, 'pets' | 'getPet' | 'log' | 'port' | 'controlPort'>>, {
+same<{ [K in 'pets' | 'getPet' | 'log' | 'port' | 'controlPort']: NonNullable<PetstoreOptions[K]> }, {
   pets: readonly NewPet[]; getPet: 'deprecated' | 'gone'; log: 'text' | 'json' | 'off'; port: number; controlPort: number
 }>(true)
+const nothing: PetstoreOptions = { port: undefined, snapshot: undefined }
 same<Parameters<typeof startPetstore>, [options?: PetstoreOptions | undefined]>(true)
 same<Parameters<typeof createPetstore>, [options?: CreateOptions | undefined]>(true)
 same<ReturnType<typeof startPetstore>, Promise<Petstore>>(true)

@@ -157,10 +157,12 @@ test('/readyz turns 503 with the drain, and says why', within, async (t) => {
   server.process.kill('SIGTERM')
   // Each asks until it is told that it was the last time, or finds itself closed.
   const last = connections.map(async (connection) => {
-    for (;;) {
+    for (let isReady = true; ;) {
       await connection.write(GET.replace('/v1/pets', '/readyz'))
       const answer = await connection.read().catch(() => undefined)
-      if (answer?.status !== 200 || answer.headers.connection === 'close') return answer
+      if (answer === undefined || answer.headers.connection === 'close') return answer
+      isReady &&= answer.status === 200
+      assert.equal(answer.status, isReady ? 200 : 503) // it does not turn back
     }
   })
   const answers = (await Promise.all(last)).filter((answer) => answer?.status === 503)

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { TestContext } from 'node:test'
+import { isHere } from './packages.ts'
 
 const STANDIN_IMAGES = '../shared/tools/standin-images'
 
@@ -82,9 +83,8 @@ export function findEngine(baseImages: readonly string[]): Engine | string {
   if (!existsSync(STANDIN_IMAGES)) return 'neither docker nor podman answers, and the base images have no stand-ins'
   const unshare = ['unshare', '--mount', '--net', '--pid', '--fork', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']
   if (run(unshare).status !== 0) return 'neither docker nor podman answers, and no container may be made here'
-  const missing = ['buildah', 'debootstrap', 'runc'].filter((command) => run([command, '--version']).status === null)
-  const install = `apt-get update && apt-get install -y -o DPkg::Lock::Timeout=300 ${missing.join(' ')}`
-  if (missing.length > 0 && run(['sh', '-c', install]).status !== 0) return `cannot be installed: ${missing.join(', ')}`
+  const missing = ['buildah', 'debootstrap', 'runc'].filter((command) => !isHere(command))
+  if (missing.length > 0) return `cannot be installed: ${missing.join(', ')}`
   process.env['STORAGE_DRIVER'] ??= 'vfs'
   process.env['BUILDAH_ISOLATION'] ??= 'chroot'
   must(STANDIN_IMAGES, ...baseImages)

@@ -1,6 +1,6 @@
 // Real proxies, set up as in production, in front of servers on loopback.
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -8,6 +8,7 @@ import { createServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { folderOf, send } from '../support.ts'
+import { isHere } from './packages.ts'
 
 /** The Debian package of each proxy. */
 const PACKAGES = { nginx: 'nginx-light', haproxy: 'haproxy' }
@@ -34,12 +35,7 @@ export interface Proxy {
 
 /** Why a proxy cannot be run here; false where it can. Installs it if need be. */
 export function isMissing(name: ProxyName): string | false {
-  const isThere = () => spawnSync(name, ['-v']).status === 0
-  if (isThere()) return false
-  const install = `apt-get update -qq && apt-get install -y -qq --no-install-recommends ${PACKAGES[name]}`
-  // Debian starts the services that it installs.
-  spawnSync('sh', ['-c', `${install} && service ${name} stop`], { stdio: 'inherit' })
-  return !isThere() && `${name} is not there and could not be installed`
+  return !isHere(name, PACKAGES[name]) && `${name} is not there and could not be installed`
 }
 
 /** A port for a server that is to come back to it: none of those that the system gives to clients meanwhile. */
