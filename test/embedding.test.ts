@@ -432,3 +432,24 @@ test('1,000 petstores started and closed one after the other leave no handle, an
   assert.ok(first !== undefined && second !== undefined)
   assert.ok(second - first < 1_000_000, `heaps: ${heaps}`)
 })
+
+test('20,000 requests on one connection leave no memory taken', async () => {
+  const output = await runAlone(`
+    const { Agent } = await import('node:http')
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const petstore = await startPetstore({ apiKeys: ['key-of-the-tests'], journal: 0 })
+    const heaps = []
+    for (let round = 0; round < 10; round++) {
+      for (let count = 0; count < 2_000; count++) await send(petstore, 'GET', '/v1/pets', { agent })
+      gc()
+      heaps.push(process.memoryUsage().heapUsed)
+    }
+    agent.destroy()
+    await petstore.close()
+    console.log(JSON.stringify(heaps))`)
+  const heaps: number[] = JSON.parse(output)
+  // A request takes 2 kB and more: were each kept, the second half would be 20 MB above the first.
+  const [first, second] = [heaps.slice(0, 5), heaps.slice(5)].map((half) => Math.min(...half))
+  assert.ok(first !== undefined && second !== undefined)
+  assert.ok(second - first < 2_000_000, `heaps: ${heaps}`)
+})
