@@ -2,7 +2,12 @@
 // petstore's own fetch against the same calls over a socket. All in one process, in turn; medians are shown.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { createPetstore, type Petstore, startPetstore } from '../../dist/index.js'
+import type * as Package from '../../src/index.ts'
+
+// What is built may not be there when this is type-checked.
+const built: typeof Package = await import(new URL('../../dist/index.js', import.meta.url).href)
+const { createPetstore, startPetstore } = built
+type Petstore = Package.Petstore
 
 const STARTS = 200
 const ROUNDS = 7
