@@ -131,6 +131,8 @@ export function components(basePath: string): Readonly<Record<string, Part>> {
       'X-Request-Id': field('The one of the request.', REQUEST_ID, false),
       'Link.next': field('The next page (RFC 8288); the last one has none.', { examples: [page] }, false),
       'Link.deprecation': field('The successor, and a page about it.', { const: deprecationLinks(basePath) }),
+      'Content-Security-Policy': field('The style and script of the page alone, by their hashes.', {}),
+      'Referrer-Policy': field('Nobody learns of the page.', { const: 'no-referrer' }),
       Location: field('The path of the new animal.', { examples: [`${basePath}/pets/1`] }),
       Deprecation: field('Since when it is deprecated (RFC 9745).', { const: DEPRECATION }),
       Sunset: field('When it is removed (RFC 8594).', { const: SUNSET }),

@@ -84,7 +84,10 @@ nothing: the animal may have been added, and a second try may add it twice.`,
     answers: { 200: answer('It can.', YES) },
     errors: ['storage_failed', 'not_ready'],
   },
-  page: { summary: 'A page for people', answers: { 200: answer('The page.', HTML) } },
+  page: {
+    summary: 'A page for people',
+    answers: { 200: answer('The page.', HTML, ['Content-Security-Policy', 'Referrer-Policy']) },
+  },
   openapi: { summary: 'This document', answers: { 200: answer('The document.', json({ type: 'object' })) } },
 }
 

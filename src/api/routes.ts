@@ -33,7 +33,7 @@ export function routes(context: Context, options: RouteOptions): Route[] {
     { method: 'GET', path: '/livez', operation: 'livez', handle: livez, open: true, isQuiet: true },
     { method: 'GET', path: '/readyz', operation: 'readyz', handle: () => readyz(context), open: true, isQuiet: true },
   ]
-  if (options.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page(context), open: true })
+  if (options.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page, open: true })
   table.push({
     method: 'GET',
     path: '/openapi.json',
