@@ -1,32 +1,16 @@
-import { randomBytes } from 'node:crypto'
-import type { IncomingHttpHeaders, RequestListener } from 'node:http'
-import { FullPages } from './api/full-pages.ts'
-import { routes } from './api/routes.ts'
-import { Keyring } from './http/bearer.ts'
-import { corsFields } from './http/cors.ts'
-import { createDispatch } from './http/dispatch.ts'
-import { createListener, type Service } from './http/exchange.ts'
+import type { RequestListener } from 'node:http'
+import { assemble, cannotBegin, type Core, layBase, openStore } from './core.ts'
+import { createListener } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
-import { createLog, type Log } from './http/log.ts'
-import { readRequestId } from './http/reply.ts'
-import { type Call, type Route, Router } from './http/router.ts'
+import type { Log } from './http/log.ts'
 import { HttpServer } from './http/server.ts'
-import {
-  type CreateOptions,
-  OPTION_RULES,
-  type Options,
-  type PetstoreOptions,
-  readNewPets,
-  readOptions,
-} from './options.ts'
+import { type CreateOptions, OPTION_RULES, type PetstoreOptions, readNewPets, readOptions } from './options.ts'
 import type { NewPet, Pet } from './pets/pet.ts'
-import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { MemoryStore, type PetStore } from './pets/store.ts'
+import { MemoryStore } from './pets/store.ts'
 import { check } from './rules.ts'
 import { controlServer } from './testing/control.ts'
-import { Controls } from './testing/controls.ts'
-import { checkFault, type Fault, Faults } from './testing/faults.ts'
-import { Journal, type RecordedRequest } from './testing/journal.ts'
+import { checkFault, type Fault } from './testing/faults.ts'
+import type { RecordedRequest } from './testing/journal.ts'
 
 /** A petstore that runs. */
 export interface Petstore extends AsyncDisposable {
@@ -83,11 +67,6 @@ export interface Petstore extends AsyncDisposable {
   close(drain?: number): Promise<number>
 }
 
-/** Makes a key that nobody can guess: 192 random bits, base64url. */
-export function generateApiKey(): string {
-  return randomBytes(24).toString('base64url')
-}
-
 /**
  * Starts a petstore that listens, on a free port of the loopback address unless told otherwise.
  *
@@ -140,67 +119,6 @@ export function createPetstore(options: CreateOptions = {}): Petstore {
 // RFC 6761 §6.4: a name that never leads anywhere, so that a request over a socket fails and says why.
 const NO_HOST = 'petstore.invalid'
 
-interface Base {
-  readonly keyring: Keyring
-  readonly apiKey: string
-  readonly log: Log
-}
-
-function layBase({ apiKeys = [generateApiKey()], log: format, logStream = process.stdout }: Options): Base {
-  const keyring = new Keyring(apiKeys)
-  return { keyring, apiKey: apiKeys[0] ?? '', log: createLog(format, logStream, (text) => keyring.redact(text)) }
-}
-
-interface Core extends Base {
-  readonly store: PetStore
-  readonly controls: Controls
-  readonly service: Service
-  /** The methods of all resources. */
-  readonly allow: string
-  readonly onBug: (error: unknown) => void
-  /** Set when the petstore begins to close. */
-  readonly state: { isDraining: boolean }
-}
-
-/** Puts store, routes and test controls together. */
-function assemble(
-  { basePath, maxBody, getPet, page, cors, journal: length, pets }: Options,
-  base: Base,
-  store: PetStore,
-): Core {
-  const { keyring, log } = base
-  const state = { isDraining: false }
-  const pages = new FullPages()
-  const faults = new Faults()
-  const journal = new Journal(length, (text) => keyring.redact(text))
-  const controls = new Controls(store, pets, faults, journal, () => pages.clear())
-  const onBug = (error: unknown) => log.event('error', error instanceof Error ? String(error.stack) : String(error))
-  const context = { store, basePath, pages, isDraining: () => state.isDraining }
-  const router = new Router(routes(context, { getPet, page }), basePath)
-  const handle = (route: Route, call: Call) => faults.answer(route, call)
-  const dispatch = createDispatch({ router, keyring, preflights: cors !== undefined, maxBody, onBug, handle })
-  const record = recorder(log, length > 0 ? journal : undefined)
-  const service = { dispatch, echo: (headers: IncomingHttpHeaders) => echo(headers, cors), maxBody, record }
-  return { ...base, store, controls, service, allow: router.allow, onBug, state }
-}
-
-function recorder(log: Log, journal: Journal | undefined): Service['record'] {
-  if (journal === undefined) return log.on ? log.request : undefined
-  return (outcome) => {
-    log.request(outcome)
-    journal.add(outcome)
-  }
-}
-
-/** The field lines of an answer that come from the request's. */
-function echo(headers: IncomingHttpHeaders, cors?: string): readonly string[] {
-  const requestId = readRequestId(headers['x-request-id'])
-  const lines = requestId === undefined ? NO_LINES : ['X-Request-Id', requestId]
-  return cors === undefined ? lines : [...lines, ...corsFields(cors, headers)]
-}
-
-const NO_LINES: readonly string[] = []
-
 function handleOf(core: Core, url: string, stop: (drain: number) => Promise<number>): Petstore {
   const { controls, keyring, apiKey, log, store, state, service } = core
   async function close(drain = 0): Promise<number> {
@@ -241,23 +159,4 @@ function handleOf(core: Core, url: string, stop: (drain: number) => Promise<numb
       await close()
     },
   }
-}
-
-async function openStore(options: Options, log: Log): Promise<PetStore> {
-  const { maxStore, pets, snapshot: path } = options
-  const store =
-    path === undefined
-      ? new MemoryStore(maxStore)
-      : await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
-  try {
-    if (store.size > 0 || pets.length === 0 || (await store.reset(pets))) return store
-    throw cannotBegin(options)
-  } catch (error) {
-    await store.close()
-    throw error
-  }
-}
-
-function cannotBegin({ pets, maxStore }: Options): RangeError {
-  return new RangeError(`Cannot begin with ${pets.length} animals: they do not fit into ${maxStore} bytes`)
 }

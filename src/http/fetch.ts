@@ -55,6 +55,7 @@ async function readBody({ body, signal }: Request, maxBytes: number): Promise<Ui
   let length = 0
   for (;;) {
     const { done, value } = await reader.read()
+    signal.throwIfAborted() // a cancelled body ends as a whole one does
     if (done) return Buffer.concat(chunks)
     length += value.length
     if (length > maxBytes) return cancel()

@@ -123,8 +123,8 @@ export class HttpServer {
     }
     const timer = setTimeout(
       () => {
-        for (const { socket, latest } of this.#connections.values()) {
-          if (isInFlight(latest)) this.#cut++
+        for (const { socket, latest, waiting } of this.#connections.values()) {
+          if (isInFlight(latest)) this.#cut += 1 + waiting
           socket.destroy()
         }
       },

@@ -2,6 +2,7 @@ import type { Stats } from 'node:fs'
 import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { ignoreMissing, syncFolder, takeAfter, writeAll } from './files.ts'
 import { CLOSING, HEADER_BYTES, headerLine, readSnapshot, type Seal } from './snapshot-reader.ts'
 import type { StoredPet } from './store.ts'
 
@@ -71,6 +72,7 @@ export class SnapshotFile {
     try {
       const handle = this.#open
       const end = this.#end + lines.length + CLOSING_LINE.length
+      if (end > this.#size) await this.#assertInPlace() // writing hides it when somebody has cut the file short
       await writeAll(handle, Buffer.concat([lines, CLOSING_LINE]), this.#end)
       if (end > this.#size) await this.#pad(end, lines.length)
       await Promise.all([handle.datasync(), this.#assertInPlace()])
@@ -88,7 +90,7 @@ export class SnapshotFile {
     const found = await stat(this.#path).catch(ignoreMissing)
     if (found !== undefined) this.#assertOurs(found)
     await this.#replace(found, contents).catch((error: unknown) => {
-      if (!this.#isUnplaced) throw error
+      if (this.#contents !== contents) throw error // else it is only the folder, which the next addition syncs again
     })
     this.#isBroken = this.#isCut = false
   }
@@ -97,6 +99,7 @@ export class SnapshotFile {
   async test(): Promise<void> {
     if (this.#isBroken) await this.#mend()
     this.#isBroken = true // until it has proved to be well
+    await this.#assertInPlace()
     const end = this.#end + CLOSING_LINE.length
     await writeAll(this.#open, Buffer.alloc(TEST_BYTES, ' '), end)
     this.#size = end + TEST_BYTES
@@ -113,11 +116,13 @@ export class SnapshotFile {
   /** Closes the file. Rejects when what was acknowledged is not found at its path, and cannot be put there. */
   async close(): Promise<void> {
     try {
+      if (this.#isBroken) await this.#mend()
       await this.#assertInPlace().catch(() => this.#mend())
       await this.#assertInPlace()
       await this.writeSeal()
       await this.#open.truncate(this.#end + CLOSING_LINE.length)
       await this.#open.sync()
+      await this.#syncName()
     } finally {
       await this.#open.close()
     }
@@ -154,7 +159,8 @@ export class SnapshotFile {
   /** Puts the file in order after a failure: a removed or shortened one is made again, any other put back to its last good end. */
   async #mend(): Promise<void> {
     const found = await stat(this.#path).catch(ignoreMissing)
-    if (found === undefined || this.#isCut) await this.#replace(found)
+    const isShort = found !== undefined && this.#isOurs(found) && found.size < this.#end
+    if (found === undefined || this.#isCut || isShort) await this.#replace(found)
     else await this.#putBack()
     this.#isBroken = this.#isCut = false
   }
@@ -177,8 +183,12 @@ export class SnapshotFile {
     throw new Error('somebody else has cut it short')
   }
 
-  #assertOurs({ ino, dev }: Stats): void {
-    if (ino !== this.#place?.ino || dev !== this.#place.dev) throw new Error('another file stands in its place')
+  #isOurs({ ino, dev }: Stats): boolean {
+    return ino === this.#place?.ino && dev === this.#place.dev
+  }
+
+  #assertOurs(found: Stats): void {
+    if (!this.#isOurs(found)) throw new Error('another file stands in its place')
   }
 
   /** Puts the file's name in its folder on disk, where it is a new one: what is in the file is not kept without. */
@@ -224,12 +234,6 @@ export class SnapshotFile {
   }
 }
 
-/** Gives a file the mode of another, and its owner where that is allowed. */
-async function takeAfter(handle: FileHandle, { mode, uid, gid }: Stats): Promise<void> {
-  await handle.chown(uid, gid).catch(() => {})
-  await handle.chmod(mode & 0o777)
-}
-
 /** Writes all animals and the closing line behind the place of the first line. */
 async function writePets(handle: FileHandle, pets: Iterable<string>): Promise<Seal> {
   const seal = { bytes: 0, crc32: 0 }
@@ -250,22 +254,4 @@ async function writePets(handle: FileHandle, pets: Iterable<string>): Promise<Se
   await flush()
   await writeAll(handle, CLOSING_LINE, HEADER_BYTES + seal.bytes)
   return seal
-}
-
-/** Writes bytes at a place in a file; one write may take only a part of them. */
-async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
-  for (let written = 0; written < bytes.length;) {
-    const { bytesWritten } = await handle.write(bytes, written, bytes.length - written, position + written)
-    written += bytesWritten
-  }
-}
-
-/** Puts a new name in a folder on disk. */
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  await folder.sync().finally(() => folder.close())
-}
-
-function ignoreMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error
 }

@@ -233,6 +233,18 @@ describe('fetch in process', () => {
     assert.deepEqual(petstore.pets, [])
   })
 
+  test('adds nothing of a body that was whole but for its end when it was aborted', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    const controller = new AbortController()
+    const body = new ReadableStream({
+      start: (stream) => stream.enqueue(new TextEncoder().encode('{"name":"Rex","categoryId":1}')),
+      pull: () => setImmediate(() => controller.abort(new Error('enough'))) && new Promise(() => {}),
+    })
+    await assert.rejects(upload(petstore, body, { signal: controller.signal }), { message: 'enough' })
+    await new Promise(setImmediate)
+    assert.deepEqual(petstore.pets, [])
+  })
+
   test('with the same seed and the same calls gives the same bytes', async () => {
     const [first, second] = [[], []].map(() => [] as unknown[])
     for (const seen of [first, second]) {

@@ -347,6 +347,46 @@ test('a file that somebody cut short answers storage_failed once, and is written
   assert.equal(JSON.parse(readFileSync(path, 'utf8')).pets.length, 6)
 })
 
+test('a file that somebody cut short before the first addition is not taken for whole', async (t) => {
+  for (const size of [0, 150]) {
+    const path = await written(t)
+    const store = await open(t, path)
+    truncateSync(path, size)
+    assert.deepEqual(await store.add({ name: 'Tom', categoryId: 1 }), { ok: false, reason: 'storage_failed' })
+    assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, true)
+    await store.close()
+    assert.equal(all(await open(t, path)), all(store))
+  }
+})
+
+test('a file that somebody cut short while it could not be written is written anew whole', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  const restore = await failing(t, 'write')
+  assert.deepEqual(await store.add({ name: 'Tom', categoryId: 1 }), { ok: false, reason: 'storage_failed' })
+  truncateSync(path, 0)
+  restore()
+  assert.equal(await store.isWritable(), true)
+  await store.close()
+  assert.equal(all(await open(t, path)), `[${LINES}]`)
+})
+
+test('a reset that fails behind one whose folder could not be synced changes nothing', async (t) => {
+  const path = await written(t)
+  const store = await open(t, path)
+  const [first, ...others] = PETS
+  const restoreSync = await failing(t, 'sync', 1)
+  assert.equal(await store.reset(others), true)
+  restoreSync()
+  const restoreWrite = await failing(t, 'write')
+  await assert.rejects(async () => store.reset([first ?? assert.fail()]), /EIO/)
+  restoreWrite()
+  assert.equal(store.size, others.length)
+  assert.equal((await store.add({ name: 'Tom', categoryId: 1 })).ok, true)
+  await store.close()
+  assert.equal(all(await open(t, path)), all(store))
+})
+
 test('another file in its place is not written to; back in place, it goes on', async (t) => {
   const path = await written(t)
   const store = await open(t, path)
