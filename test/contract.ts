@@ -116,6 +116,12 @@ export function breachesOfOperation({ document }: Contract, route: Route, isHead
 
 const contracts = new Map<string, { contract: Contract; router: Router }>()
 
+/** Every breach of the document by an answer that must be an Error, whatever it answers. */
+export function breachesOfError({ body }: Answer): string[] {
+  const { document } = contractOf('/v1', { getPet: 'deprecated', page: true })
+  return breachesOf(document, { $ref: '#/components/schemas/Error' }, JSON.parse(body))
+}
+
 /** Every breach of the document by an answer of the server with this base path to any request. */
 export function breachesOfAnswer(basePath: string, method: string, target: string, answer: Answer): string[] {
   const getPet = answer.status === 410 ? 'gone' : 'deprecated'

@@ -226,7 +226,7 @@ test('close() cuts off what is in flight, over a socket and in process, and coun
   await connection.write(get() + get('/v1/pets/1'))
   while (petstore.pendingFaults.length > 0) await new Promise(setImmediate)
   const cut = assert.rejects(inProcess, { name: 'TypeError' })
-  assert.equal(await petstore.close(), 1)
+  assert.equal(await petstore.close(), 2)
   await cut
   assert.equal(await connection.rest(), '')
 })

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { PetstoreOptions } from '../src/options.ts'
 import { type Petstore, startPetstore } from '../src/petstore.ts'
-import { breachesOfAnswer } from './contract.ts'
+import { breachesOfAnswer, breachesOfError } from './contract.ts'
 
 /** The key of every petstore that a test starts. */
 export const KEY = 'key-of-the-tests'
@@ -124,7 +124,9 @@ export class RawConnection {
     await this.#until(() => (this.#received.length >= end ? end : -1))
     const body = this.#received.subarray(headEnd + 4, end).toString()
     this.#received = this.#received.subarray(end)
-    return { status: Number(statusLine.split(' ')[1]), headers, body }
+    const answer = { status: Number(statusLine.split(' ')[1]), headers, body }
+    if (answer.status >= 400 && !toHead) assert.deepEqual(breachesOfError(answer), [], body)
+    return answer
   }
 
   /** Reads what is left until the server closes its side. */
