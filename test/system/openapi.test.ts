@@ -21,7 +21,6 @@ const TOOLS = [
 ]
 const PETSTORE = [process.execPath, resolve('dist/main.js')]
 const REQUESTS = 3_000
-const STATUSES = [200, 201, 400, 401, 404, 413, 415]
 
 const exec = promisify(execFile)
 const folder = mkdtempSync(join(tmpdir(), 'petstore-openapi-'))
@@ -104,13 +103,15 @@ test("Prism finds nothing in the README's tour but its mistake", async (t) => {
   ])
 })
 
-// Prism hands on neither paths and methods that the document does not have nor what is not JSON; it sends chunked bodies
+// Prism hands on neither paths and methods that the document does not have nor what is not JSON; it writes JSON anew, which
+// makes it shorter than the 413 would have it; it sends chunked bodies
 // with a Content-Length, and others with a Content-Type that was left out. It takes `bearer` for another scheme than `Bearer`, and knows integers to 2^53 only.
 function isForPrism({ method, path, headers, body, status, code }: Case): boolean {
   return (
     /^(?:GET|POST)$/.test(method) &&
     /^\/v1\/pets(?:\/[^/?]+)?(?:\?|$)/.test(path) &&
     status !== 405 &&
+    status !== 413 &&
     code !== 'bad_request' &&
     headers['transfer-encoding'] === undefined &&
     (body === undefined || headers['content-type'] !== undefined) &&
@@ -125,8 +126,7 @@ test(`Prism finds no answer to ${REQUESTS} random requests that is not as docume
   t.after(() => agent.destroy())
   let size = 12
   const seen = new Set<number>()
-  // As many more as it takes for the rarest of the statuses.
-  for (let count = 0; count < REQUESTS || (seen.size < STATUSES.length && count < 10 * REQUESTS);) {
+  for (let count = 0; count < REQUESTS;) {
     const one = randomCase(size)
     if (!isForPrism(one)) continue
     const { method, path, headers, body, status } = one
@@ -138,7 +138,10 @@ test(`Prism finds no answer to ${REQUESTS} random requests that is not as docume
     count++
     if (status < 400) assert.equal(answer.headers['sl-violations'], undefined, label)
   }
-  assert.deepEqual([...seen].sort(), STATUSES)
+  assert.deepEqual([...seen].sort(), [200, 201, 400, 401, 404, 415])
+  const tooLong = JSON.stringify({ name: 'x'.repeat(3_000), categoryId: 1 })
+  const headers = { 'content-type': 'application/json' }
+  assert.equal((await send({ url }, 'POST', '/pets', { headers, agent, body: tooLong })).status, 413)
   const violations = await stop()
   assert.deepEqual(
     violations.filter((violation) => !violation.startsWith('request')),
