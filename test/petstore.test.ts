@@ -55,7 +55,7 @@ test('a client that pipelines more behind a create than may wait is cut off; one
 
 test('a client that does not read its answers is cut off, and its pages are not made', async (t) => {
   const pets = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(60_000), categoryId: 1 }))
-  const petstore = await start(t, { pets, maxConnections: 1, limits: { stallTimeout: 200 } })
+  const petstore = await start(t, { pets, maxConnections: 1, limits: { stallTimeout: 200, checkInterval: 10 } })
   const { rss } = process.memoryUsage()
   const stalled = new RawConnection(t, petstore)
   stalled.socket.pause()

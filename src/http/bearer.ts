@@ -30,7 +30,7 @@ export class Keyring {
   // Most texts come again: the targets of requests, the addresses of proxies.
   readonly #redacted = new Map<string, string>()
   #padded: readonly Buffer[] = []
-  readonly #candidate = Buffer.alloc(MAX_KEY_LENGTH)
+  #candidate = Buffer.alloc(0)
 
   constructor(keys: readonly string[]) {
     this.replace(keys)
@@ -42,7 +42,9 @@ export class Keyring {
     // The longest first, so that no key's rest stays behind where another is a part of it.
     const longestFirst = keys.toSorted((a, b) => b.length - a.length)
     this.#known = longestFirst.map((key) => ({ key, lower: key.toLowerCase() }))
-    this.#padded = keys.map((key) => Buffer.from(key.padEnd(MAX_KEY_LENGTH, '\0'), 'latin1'))
+    const length = longestFirst[0]?.length ?? 0
+    this.#padded = keys.map((key) => Buffer.from(key.padEnd(length, '\0'), 'latin1'))
+    this.#candidate = Buffer.alloc(length)
   }
 
   /** The 401 for this `Authorization` field, or undefined when it carries a valid key. */
@@ -72,9 +74,10 @@ export class Keyring {
     return text.replace(new RegExp(found.map(({ key }) => patternOf(key)).join('|'), 'gi'), '[key]')
   }
 
-  // All keys are padded to one length and each is compared whole, so that the time tells nothing of any of them.
+  // All keys are padded to the length of the longest and each is compared whole, so that the time tells nothing of any of
+  // them but that length. To tell not even that, by padding to 256, would cost a request 0.5 µs more.
   #has(token: string): boolean {
-    if (token.length > MAX_KEY_LENGTH) return false
+    if (token.length > this.#candidate.length) return false
     this.#candidate.fill(0)
     this.#candidate.write(token, 'latin1')
     let found = false

@@ -7,15 +7,15 @@ export interface Limits {
   /** From the first byte of a request to its last. */
   requestTimeout: number
   /**
-   * Without a byte either way while a request is in flight: who does not read its answer does not keep its connection. As node
-   * takes the start of a long write for progress, such a client has up to twice the time.
+   * Without a byte either way while a request is in flight: who does not read its answer does not keep its connection. The time
+   * begins at the second look, and as node takes the start of a long write for progress, such a client has up to twice of it.
    */
   stallTimeout: number
   /** Bytes of answers that wait for clients to read them, on all connections together. */
   held: number
   /** Requests that may wait on a connection behind an answer that has not left. */
   pipelined: number
-  /** Between two looks at the first two time-outs. */
+  /** Between two looks at the three time-outs. */
   checkInterval: number
   /** How long a closed connection is still read, so that the client can read its answer. */
   linger: number

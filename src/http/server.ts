@@ -24,6 +24,8 @@ export interface HttpServerOptions {
 interface Connection {
   readonly socket: Socket
   latest: Exchange | undefined
+  /** What was the latest when the server last looked for answers that stall. */
+  seen: Exchange | undefined
   /** Something on it could not be read as a request: nothing after that is. */
   failed: boolean
   /** Requests that wait for the answers before theirs. */
@@ -41,6 +43,7 @@ export class HttpServer {
   readonly #connections = new Map<Duplex, Connection>()
   readonly #held: Held
   readonly #hold = (exchange: Exchange): void => this.#held.add(exchange)
+  #looksForStalls: NodeJS.Timeout | undefined
   #draining = false
   #cut = 0
   /** How many connections have come, and how many requests. */
@@ -63,7 +66,6 @@ export class HttpServer {
       // node's own answer to a missing Host has no body; ours is an Error.
       requireHostHeader: false,
     })
-    this.#server.timeout = limits.stallTimeout
     this.#server.maxHeadersCount = 0 // headerBytes bounds them; a count would drop the rest silently
     this.#server.maxConnections = maxConnections
     this.#server.on('connection', (socket) => this.#open(socket))
@@ -94,6 +96,7 @@ export class HttpServer {
         reject(Object.assign(new Error(`Cannot listen on ${host}:${port}: ${why}`), { code }))
       })
       this.#server.listen(port, host, () => {
+        this.#looksForStalls = setInterval(() => this.#timeStalls(), this.#options.limits.checkInterval).unref()
         const address = this.#server.address()
         if (typeof address === 'object' && address !== null)
           resolve(`http://${hostInUrl(address.address)}:${address.port}`)
@@ -135,6 +138,7 @@ export class HttpServer {
     await closed
     clearTimeout(timer)
     clearInterval(looks)
+    clearInterval(this.#looksForStalls)
     this.#server.close() // http's own after all, to end the checks of the time-outs
     return this.#cut
   }
@@ -153,9 +157,18 @@ export class HttpServer {
     }
   }
 
+  /** Times the exchanges that were here at the last look. By node's `server.timeout` every request would cost 0.4 µs more. */
+  #timeStalls(): void {
+    for (const connection of this.#connections.values()) {
+      const { socket, latest, seen } = connection
+      if (isInFlight(latest) && latest === seen && !socket.timeout) socket.setTimeout(this.#options.limits.stallTimeout)
+      connection.seen = latest
+    }
+  }
+
   #open(socket: Socket): void {
     this.#opened++
-    const connection: Connection = { socket, latest: undefined, failed: false, waiting: 0 }
+    const connection: Connection = { socket, latest: undefined, seen: undefined, failed: false, waiting: 0 }
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
     // After `Connection: close` node destroys the socket as soon as the answer is written. If the client is still sending,

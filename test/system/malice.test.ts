@@ -29,7 +29,7 @@ interface Expected {
 const HEADERS = (LIMITS.headersTimeout + LIMITS.checkInterval) / 1_000
 const REQUEST = (LIMITS.requestTimeout + LIMITS.checkInterval) / 1_000
 // Node takes the start of a write for progress, and so waits for the second time-out.
-const STALL = (2 * LIMITS.stallTimeout) / 1_000
+const STALL = (2 * LIMITS.stallTimeout + 2 * LIMITS.checkInterval) / 1_000
 
 // The most come last, for the others take their time to connect.
 const ATTACKERS: Record<string, Expected> = {

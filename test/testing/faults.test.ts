@@ -301,7 +301,7 @@ describe('faults among pipelined requests', () => {
 })
 
 test('a delay may be longer than the time that a connection may stand still', async (t) => {
-  const petstore = await start(t, { limits: { stallTimeout: 100 } })
+  const petstore = await start(t, { limits: { stallTimeout: 100, checkInterval: 10 } })
   petstore.inject({ operation: 'listPets', delay: 400 })
   assert.equal((await send(petstore, 'GET', '/v1/pets')).status, 200)
 })
