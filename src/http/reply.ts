@@ -72,12 +72,7 @@ export function readRequestId(value: string | string[] | undefined): string | un
 
 /** All field lines of an answer, as the flat list that `ServerResponse.writeHead` takes. A 204 has neither type nor length. */
 export function fieldLines(reply: Reply, contentLength: number, echo: readonly string[]): string[] {
-  const content =
-    reply.body === undefined
-      ? []
-      : ['Content-Type', reply.type ?? 'application/json', 'Content-Length', String(contentLength)]
-  const lines = content.concat(EVERY_ANSWER)
-  if (reply.fields !== undefined) lines.push(...reply.fields)
-  if (echo.length > 0) lines.push(...echo)
-  return lines
+  const { body, type = 'application/json', fields = [] } = reply
+  if (body === undefined) return [...EVERY_ANSWER, ...fields, ...echo]
+  return ['Content-Type', type, 'Content-Length', String(contentLength), ...EVERY_ANSWER, ...fields, ...echo]
 }

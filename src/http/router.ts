@@ -112,7 +112,10 @@ export class Router {
       const found = expression.exec(plain)
       if (found === null) continue
       const params: Record<string, string> = {}
-      for (let at = 0; at < names.length; at++) params[names[at] ?? ''] = decodeURIComponent(found[at + 1] ?? '')
+      for (let at = 0; at < names.length; at++) {
+        const value = found[at + 1] ?? ''
+        params[names[at] ?? ''] = value.includes('%') ? decodeURIComponent(value) : value // 0.15 µs, for nothing
+      }
       return { secured: match.secured, resource: match.resource, params }
     }
     const secured = plain === this.#basePath || plain.startsWith(`${this.#basePath}/`)

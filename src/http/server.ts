@@ -191,6 +191,7 @@ export class HttpServer {
     // The connection's last answer is given: what still comes is read, so that the client gets to reading, and dropped.
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const exchange = new Exchange(this.#options.service, req, res)
+    exchange.isOwn = true
     exchange.isLast = this.#draining
     exchange.onLong = this.#hold // not a closure of this call: it would keep all requests of a connection, each the one before
     this.#received++

@@ -1,4 +1,5 @@
 import { parseJson } from './json.ts'
+import { Numbers, Texts } from './lists.ts'
 import { type NewPet, type Pet, type PetStatus, petJson, validateNewPet } from './pet.ts'
 
 /** Which pets a page shows: at most `limit`, with ids above `after`, of one status if one is named. */
@@ -55,20 +56,19 @@ export interface Draft extends StoredPet {
 /** The greatest id that is given: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
 
-// V8 holds no more entries in one Map.
-const MAX_PETS = 2 ** 24 - 1
+type Indexes = Record<PetStatus, Numbers>
 
 /**
- * Keeps pets in memory, by id and in ascending order of it. A pet never changes and never goes: its JSON is written once,
- * when it is added, and a page only joins what is written, so that a page costs its own length and not the store's.
+ * Keeps pets in memory, in ascending order of id. A pet never changes and never goes: its JSON is written once, when it is added,
+ * and a page only joins what is written, so that a page costs its own length and not the store's.
  */
 export class MemoryStore implements PetStore {
   readonly #maxBytes: number
-  #pets = new Map<number, string>()
-  #ids: number[] = []
-  #idsByStatus: Record<PetStatus, number[]> = { available: [], pending: [], sold: [] }
+  #ids = new Numbers()
+  #texts = new Texts()
+  /** The indexes of the pets of each status. */
+  #indexes: Indexes = { available: new Numbers(), pending: new Numbers(), sold: new Numbers() }
   #bytes = 0
-  #lastId = 0
 
   /** @param maxBytes How many bytes of pets' JSON (UTF-8) are kept; a pet beyond them is not added. */
   constructor(maxBytes: number) {
@@ -76,24 +76,37 @@ export class MemoryStore implements PetStore {
   }
 
   get size(): number {
-    return this.#pets.size
+    return this.#ids.length
   }
 
-  values(): IterableIterator<string> {
-    return this.#pets.values()
+  *values(): IterableIterator<string> {
+    for (let index = 0; index < this.size; index++) yield this.#texts.at(index)
   }
 
   get(id: number): string | undefined {
-    return this.#pets.get(id)
+    // Where no id is missing, as none is unless a file was edited, the place is known.
+    const index = this.#ids.at(id - 1) === id ? id - 1 : this.#ids.firstAbove(id - 1)
+    return this.#ids.at(index) === id ? this.#texts.at(index) : undefined
   }
 
   page({ limit, after, status }: PageQuery): Page {
-    const ids = status === undefined ? this.#ids : this.#idsByStatus[status]
-    const start = firstAbove(ids, after)
-    const shown = ids.slice(start, start + limit)
-    const json = `[${shown.map((id) => this.#pets.get(id)).join(',')}]`
-    const last = shown.at(-1)
-    return last === undefined || start + limit >= ids.length ? { json } : { json, next: last }
+    const first = this.#ids.firstAbove(after)
+    return status === undefined ? this.#pageOfAll(first, limit) : this.#pageOf(this.#indexes[status], first, limit)
+  }
+
+  #pageOfAll(first: number, limit: number): Page {
+    const end = Math.min(first + limit, this.size)
+    const json = `[${this.#texts.join(first, end)}]`
+    return end === this.size ? { json } : { json, next: this.#ids.at(end - 1) }
+  }
+
+  #pageOf(indexes: Numbers, first: number, limit: number): Page {
+    const start = indexes.firstAbove(first - 1)
+    const end = Math.min(start + limit, indexes.length)
+    const texts: string[] = []
+    for (let at = start; at < end; at++) texts.push(this.#texts.at(indexes.at(at)))
+    const json = `[${texts.join(',')}]`
+    return end === indexes.length ? { json } : { json, next: this.#ids.at(indexes.at(end - 1)) }
   }
 
   add(pet: NewPet): Added {
@@ -109,29 +122,30 @@ export class MemoryStore implements PetStore {
     const json = petJson(id, pet)
     const bytes = Buffer.byteLength(json)
     const total = (before?.total ?? this.#bytes) + bytes
-    const size = this.#pets.size + id - this.#lastId
-    if (total > this.#maxBytes || size > MAX_PETS || id > MAX_ID) return undefined
+    if (total > this.#maxBytes || id > MAX_ID) return undefined
     return { id, json, bytes, status: pet.status, total }
   }
 
   /** Adds a pet that has its id already, above all that are here, whether or not there is room. */
   keep({ id, json, bytes, status }: StoredPet): void {
-    this.#pets.set(id, json)
+    if (status !== undefined) this.#indexes[status].push(this.size)
     this.#ids.push(id)
-    if (status !== undefined) this.#idsByStatus[status].push(id)
+    this.#texts.push(json, bytes)
     this.#bytes += bytes
-    this.#lastId = id
   }
 
   reset(pets: readonly NewPet[]): boolean {
     const fresh = new MemoryStore(this.#maxBytes)
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
-    this.#pets = fresh.#pets
     this.#ids = fresh.#ids
-    this.#idsByStatus = fresh.#idsByStatus
+    this.#texts = fresh.#texts
+    this.#indexes = fresh.#indexes
     this.#bytes = fresh.#bytes
-    this.#lastId = fresh.#lastId
     return true
+  }
+
+  get #lastId(): number {
+    return this.size === 0 ? 0 : this.#ids.at(this.size - 1)
   }
 
   isWritable(): boolean {
@@ -147,16 +161,4 @@ export function readPet(json: string): Pet {
   const pet = input.ok ? validateNewPet(input.value) : input
   if (!pet.ok) throw new Error(`Cannot read a pet: ${json}`)
   return { id: Number.parseInt(json.slice('{"id":'.length), 10), ...pet.value }
-}
-
-/** The index of the first of the ascending ids that is greater than `after`. */
-function firstAbove(ids: readonly number[], after: number): number {
-  let low = 0
-  let high = ids.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((ids[middle] ?? 0) > after) high = middle
-    else low = middle + 1
-  }
-  return low
 }
