@@ -19,7 +19,7 @@ export interface Verdict {
   /** The route, where method and path name one. */
   readonly route?: Route
   /** Answers the request; `body` is needed only where `wantsBody` is true. Never rejects. */
-  readonly answer: (body?: Uint8Array) => Answer
+  readonly answer: (body?: Buffer) => Answer
   readonly wantsBody?: true
 }
 
@@ -41,7 +41,7 @@ export interface DispatchOptions {
 const BAD_TARGET = errorReply('bad_request', 'The request target must be a path or an http URL; * goes with OPTIONS')
 const NOT_FOUND = errorReply('not_found', 'There is nothing at this path')
 const INTERNAL_ERROR = errorReply('internal_error', 'The server failed to answer; its log tells why')
-const NO_BODY = new Uint8Array()
+const NO_BODY = Buffer.alloc(0)
 
 /** Makes the function that leads a request's head through the checks in their order: key, path, method, type, size. */
 export function createDispatch(options: DispatchOptions): (head: RequestHead) => Verdict {
@@ -60,7 +60,7 @@ export function createDispatch(options: DispatchOptions): (head: RequestHead) =>
     if (refusal !== undefined) return reply(refusal, route)
     if (resource === undefined) return reply(NOT_FOUND)
     if (route === undefined) return reply(methodNotAllowed(resource.allow))
-    const answer = (body: Uint8Array = NO_BODY) => run(route, { params, query: parts.query, body, signal })
+    const answer = (body: Buffer = NO_BODY) => run(route, { params, query: parts.query, body, signal })
     if (!route.takesBody) return { route, answer }
     const bodyRefusal = refuseBody(headers, maxBody)
     return bodyRefusal === undefined ? { route, answer, wantsBody: true } : reply(bodyRefusal, route)

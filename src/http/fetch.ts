@@ -23,7 +23,7 @@ export function createFetch(service: Service): typeof globalThis.fetch {
 async function serve(service: Service, head: RequestHead, request: Request): Promise<Reply> {
   const started = performance.now()
   const { route, answer, wantsBody } = service.dispatch(head)
-  let content: Uint8Array | undefined
+  let content: Buffer | undefined
   let reply: Reply | undefined
   try {
     if (wantsBody) content = await readBody(request, service.maxBody)
@@ -46,7 +46,7 @@ async function serve(service: Service, head: RequestHead, request: Request): Pro
 }
 
 /** The body's bytes; undefined for more than there may be. What is not read is cancelled. */
-async function readBody({ body, signal }: Request, maxBytes: number): Promise<Uint8Array | undefined> {
+async function readBody({ body, signal }: Request, maxBytes: number): Promise<Buffer | undefined> {
   const chunks: Uint8Array[] = []
   if (body === null) return Buffer.concat(chunks)
   const reader = body.getReader()

@@ -7,7 +7,7 @@ export interface Call {
   /** The query component, undecoded, without its question mark. */
   readonly query: string
   /** The content; empty unless the route takes one. */
-  readonly body: Uint8Array
+  readonly body: Buffer
   /** Aborted when nobody waits for the answer any more. */
   readonly signal?: AbortSignal | undefined
 }

@@ -2,6 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import type { Result } from './pet.ts'
 
+// What decoding puts in the place of what is not UTF-8.
+const REPLACEMENT = '\ufffd'
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
@@ -31,8 +33,9 @@ export function parseJson(text: string): Result<unknown> {
 }
 
 /** Reads the bytes of a body as {@link parseJson} reads a text. */
-export function parseJsonBytes(bytes: Uint8Array): Result<unknown> {
-  if (isUtf8(bytes)) return parseJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
+export function parseJsonBytes(bytes: Buffer): Result<unknown> {
+  const text = bytes.toString()
+  if (!text.includes(REPLACEMENT) || isUtf8(bytes)) return parseJson(text)
   return { ok: false, issues: [{ path: '', code: 'syntax', message: 'it is not valid UTF-8' }] }
 }
 

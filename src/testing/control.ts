@@ -57,7 +57,7 @@ function addPets(controls: Controls, { body }: Call): Answer {
   })
 }
 
-function withPets(body: Uint8Array, use: (pets: NewPet[]) => Promise<Reply>): Answer {
+function withPets(body: Buffer, use: (pets: NewPet[]) => Promise<Reply>): Answer {
   const input = parseJsonBytes(body)
   if (!input.ok)
     return errorReply('bad_request', `The body must be an array of NewPet: ${describeIssues(input.issues)}`)
