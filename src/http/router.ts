@@ -2,7 +2,7 @@ import type { Reply } from './reply.ts'
 
 /** A request as an operation sees it. */
 export interface Call {
-  /** The decoded segments that stand in the route's {braces}. */
+  /** The decoded segment that stands in the route's {braces}. */
   readonly params: Readonly<Record<string, string>>
   /** The query component, undecoded, without its question mark. */
   readonly query: string
@@ -21,7 +21,7 @@ export type Handler = (call: Call) => Answer
 /** A row of the table of routes. */
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** Segments as they are after percent-decoding; `{name}` matches any one segment that is not empty. */
+  /** Segments as they are after percent-decoding; `{name}`, as the last one, matches any that is not empty. */
   readonly path: string
   /** The contract's operationId. */
   readonly operation: string
@@ -55,7 +55,7 @@ export interface Target {
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+/i
-const PARAMETER = /\{(\w+)\}/g
+const PARAMETER = /^(.*)\{(\w+)\}$/
 // What a segment becomes that cannot be decoded: no path with an empty segment leads anywhere.
 const MATCHES_NOTHING = '//'
 const NO_PARAMS = {}
@@ -73,10 +73,11 @@ export function readTarget(target: string): Target | undefined {
   return mark < 0 ? { path: origin, query: '' } : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
 }
 
-interface Pattern {
-  readonly expression: RegExp
-  readonly names: readonly string[]
-  readonly match: Match
+/** The resources of a path that ends with a parameter. */
+interface Items {
+  readonly parameter: string
+  readonly secured: boolean
+  readonly resource: Resource
 }
 
 /** Leads from paths to resources: exact and case-sensitive, after percent-decoding each segment. */
@@ -85,7 +86,8 @@ export class Router {
   readonly allow: string
   readonly #basePath: string
   readonly #fixed = new Map<string, Match>()
-  readonly #patterns: Pattern[] = []
+  /** By the path in front of the parameter. */
+  readonly #items = new Map<string, Items>()
 
   constructor(table: readonly Route[], basePath: string) {
     this.#basePath = basePath
@@ -98,9 +100,10 @@ export class Router {
     for (const [path, routes] of byPath) {
       const methods = new Map(routes.map((route) => [route.method, route]))
       const resource = { routes: methods, allow: allowOf(routes) }
-      const match = { secured: !routes[0]?.open, resource, params: NO_PARAMS }
-      if (path.includes('{')) this.#patterns.push(patternOf(path, match))
-      else this.#fixed.set(path, match)
+      const secured = !routes[0]?.open
+      const [, parent = '', parameter] = PARAMETER.exec(path) ?? []
+      if (parameter === undefined) this.#fixed.set(path, { secured, resource, params: NO_PARAMS })
+      else this.#items.set(parent, { parameter, secured, resource })
     }
   }
 
@@ -108,26 +111,17 @@ export class Router {
     const plain = path.includes('%') ? decode(path) : path
     const fixed = this.#fixed.get(plain)
     if (fixed !== undefined) return fixed
-    for (const { expression, names, match } of this.#patterns) {
-      const found = expression.exec(plain)
-      if (found === null) continue
+    const cut = plain.lastIndexOf('/') + 1
+    const items = cut < plain.length ? this.#items.get(plain.slice(0, cut)) : undefined
+    if (items !== undefined) {
+      const value = plain.slice(cut)
       const params: Record<string, string> = {}
-      for (let at = 0; at < names.length; at++) {
-        const value = found[at + 1] ?? ''
-        params[names[at] ?? ''] = value.includes('%') ? decodeURIComponent(value) : value // 0.15 µs, for nothing
-      }
-      return { secured: match.secured, resource: match.resource, params }
+      params[items.parameter] = value.includes('%') ? decodeURIComponent(value) : value // it would take 0.15 µs for nothing
+      return { secured: items.secured, resource: items.resource, params }
     }
     const secured = plain === this.#basePath || plain.startsWith(`${this.#basePath}/`)
     return { secured, params: NO_PARAMS }
   }
-}
-
-/** The pattern of a route's path: an expression takes a quarter of the time that going through segments does. */
-function patternOf(path: string, match: Match): Pattern {
-  const names = Array.from(path.matchAll(PARAMETER), ([, name = '']) => name)
-  const fixed = path.split(/\{\w+\}/).map((text) => text.replaceAll('.', '\\.'))
-  return { expression: new RegExp(`^${fixed.join('([^/]+)')}$`), names, match }
 }
 
 function allowOf(routes: readonly Route[]): string {
