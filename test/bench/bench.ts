@@ -1,26 +1,187 @@
-// Measures the built server against the floor: a node:http server that answers constant bytes and does nothing else. Both
+// Measures the built server against the floor: a node:http server that answers constant bytes and does nothing else. All
 // run on one core and are loaded from another, in turn; each ratio is that of one round, and the median of all is shown.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Load, load, type LoadRequest } from './wrk.ts'
+import {
+  createSteadily,
+  firstAnswerOf,
+  KEY,
+  NEW_PET,
+  residentOf,
+  seed,
+  type Server,
+  Servers,
+  stop,
+  writeSnapshot,
+} from './servers.ts'
+import { type Load, load, type Request } from './wrk.ts'
 
 const { values: options } = parseArgs({ options: { quick: { type: 'boolean' }, node: { type: 'string' } } })
 const NODE = options.node ?? process.execPath
 const ROUNDS = options.quick ? 1 : 5
+const STARTS = options.quick ? 3 : 15
 const SECONDS = options.quick ? 1 : 3
 const CONNECTIONS = 32
-const KEY = 'key-of-the-bench'
-const AUTHORIZED = { Authorization: `Bearer ${KEY}` }
-const NEW_PET = '{"name":"abcdefghij","categoryId":7,"status":"available"}'
-const FLOOR = `
-const body = Buffer.from(process.env.BODY), status = Number(process.env.STATUS)
-require('node:http').createServer((req, res) => {
-  res.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': body.length })
-  res.end(body)
-}).listen(0, '127.0.0.1', function () { console.log('http://127.0.0.1:' + this.address().port + '/v1') })`
+const FEW = 1_000
+const MANY = 1_000_000
+// A second, while p99 is measured.
+const CREATES = 1_000
+
+const folder = mkdtempSync(join(tmpdir(), 'petstore-bench-'))
+process.on('exit', () => rmSync(folder, { recursive: true }))
+process.setMaxListeners(0) // each server has one, to end with the benchmark
+const servers = new Servers(folder, NODE)
+
+const get = (...paths: string[]): Request => ({ paths, headers: { Authorization: `Bearer ${KEY}` }, status: 200 })
+const CREATE: Request = {
+  paths: ['/pets'],
+  headers: { Authorization: `Bearer ${KEY}`, 'Content-Type': 'application/json' },
+  body: NEW_PET,
+  status: 201,
+}
+const CASES: Record<string, Request> = {
+  'page of 20': get('/pets'),
+  'page of 20 of one status': get('/pets?status=sold'),
+  'page of 100': get('/pets?limit=100'),
+  'one animal': get('/pets/500'),
+  create: CREATE,
+  '401': { paths: ['/pets'], headers: { Authorization: 'Bearer not-our-key' }, status: 401 },
+}
+
+/** The reads of a store of so many animals; those from many places are spread over all of it. */
+function readsOf(animals: number): Record<string, Request> {
+  const spread = Array.from({ length: 500 }, (_, at) => Math.floor((animals * (at + 1)) / 501))
+  return {
+    'page of 20': get('/pets'),
+    'page of 20 of one status': get('/pets?status=sold'),
+    'page of the rare status': get('/pets?status=available'),
+    'page of 100': get('/pets?limit=100'),
+    'pages all along the walk': get(...spread.map((id) => `/pets?limit=20&after=${id - 1}`)),
+    'one of many animals': get(...spread.map((id) => `/pets/${id}`)),
+  }
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+}
+
+/** Loads each server with its own request, in turn, round after round; the first one, which warms up, is not counted. */
+async function compare(loads: readonly [Server, Request][], connections: number): Promise<Load[][]> {
+  const rounds: Load[][] = []
+  for (let round = -1; round < ROUNDS; round++) {
+    const loaded: Load[] = []
+    for (const [{ url }, request] of loads) {
+      loaded.push(await load(folder, url, request, connections, round < 0 ? 1 : SECONDS))
+    }
+    if (round >= 0) rounds.push(loaded)
+  }
+  return rounds
+}
+
+/** The median of one server's figure, or of its ratio to that of another in the same round. */
+function figure(rounds: readonly Load[][], of: keyof Load, at: number, to?: number): number {
+  return median(rounds.map((round) => (round[at]?.[of] ?? NaN) / (to === undefined ? 1 : (round[to]?.[of] ?? NaN))))
+}
+
+function row(...cells: readonly (string | number)[]): void {
+  console.log(`| ${cells.join(' | ')} |`)
+}
+
+function head(...cells: readonly string[]): void {
+  console.log()
+  row(...cells)
+  row(...cells.map(() => '---'))
+}
+
+/** The body that a server answers, for the floor to answer as many bytes. */
+async function bodyOf({ url }: Server, { paths, headers, body, status }: Request): Promise<string> {
+  const response = await fetch(url + paths[0], { headers, ...(body !== undefined && { method: 'POST', body }) })
+  if (response.status !== status) throw new Error(`${paths[0]} answered ${response.status}`)
+  return response.text()
+}
+
+const rate = (rounds: readonly Load[][], at: number) => Math.round(figure(rounds, 'requestsPerSecond', at))
+const ratio = (rounds: readonly Load[][], at: number, to: number) =>
+  figure(rounds, 'requestsPerSecond', at, to).toFixed(2)
+
+async function measureCases(): Promise<void> {
+  head('1,000 animals', 'floor, requests/s', 'log off', 'ratio', 'JSON log', 'ratio', 'p99 of the three, ms')
+  const flag = seed(folder, FEW)
+  for (const [name, request] of Object.entries(CASES)) {
+    const quiet = await servers.petstore('off', flag)
+    const logging = await servers.petstore('json', flag)
+    const floor = await servers.floor(await bodyOf(quiet, request), request.status)
+    const rounds = await compare(
+      [floor, quiet, logging].map((server) => [server, request]),
+      CONNECTIONS,
+    )
+    const p99 = [0, 1, 2].map((at) => figure(rounds, 'p99', at).toFixed(2)).join(', ')
+    row(name, rate(rounds, 0), rate(rounds, 1), ratio(rounds, 1, 0), rate(rounds, 2), ratio(rounds, 2, 0), p99)
+    await stop(floor, quiet, logging)
+  }
+}
+
+async function measureGrowth(few: Server, many: Server): Promise<void> {
+  head('log off', '1,000 animals, requests/s', '1,000,000 animals', 'ratio')
+  const reads = readsOf(FEW)
+  for (const [name, request] of Object.entries(readsOf(MANY))) {
+    const rounds = await compare(
+      [
+        [few, reads[name] ?? request],
+        [many, request],
+      ],
+      CONNECTIONS,
+    )
+    row(name, rate(rounds, 0), rate(rounds, 1), ratio(rounds, 1, 0))
+  }
+  const rounds: Load[][] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    const loaded: Load[] = []
+    for (const { url } of [few, many]) {
+      const end = createSteadily(url, CREATES)
+      loaded.push(await load(folder, url, get('/pets?limit=20'), CONNECTIONS, SECONDS))
+      await end()
+    }
+    rounds.push(loaded)
+  }
+  const [atFew, atMany] = [figure(rounds, 'p99', 0).toFixed(2), figure(rounds, 'p99', 1).toFixed(2)]
+  row(`p99 of a page of 20, ms, during ${CREATES} creates/s`, atFew, atMany, figure(rounds, 'p99', 1, 0).toFixed(2))
+}
+
+async function measureStart(): Promise<void> {
+  const flag = seed(folder, 1)
+  const rounds: [floor: number, own: number][] = []
+  for (let round = -1; round < STARTS; round++) {
+    const floor = await firstAnswerOf(() => servers.floor('[]', 200))
+    const own = await firstAnswerOf(() => servers.petstore('off', flag))
+    if (round >= 0) rounds.push([floor, own])
+  }
+  const [floor, own] = [median(rounds.map(([ms]) => ms)), median(rounds.map(([, ms]) => ms))]
+  const ratio = median(rounds.map(([floor, own]) => own / floor))
+  row('first answer, ms', floor.toFixed(0), own.toFixed(0), ratio.toFixed(2))
+}
+
+async function measureSnapshot(): Promise<void> {
+  const memory = await servers.petstore('off')
+  const file = await servers.petstore('off', '--snapshot', join(folder, 'new.json'))
+  const rounds = await compare(
+    [
+      [memory, CREATE],
+      [file, CREATE],
+    ],
+    64,
+  )
+  row(
+    'create, requests/s, 64 connections, in memory and with a snapshot',
+    rate(rounds, 0),
+    rate(rounds, 1),
+    ratio(rounds, 1, 0),
+  )
+  await stop(memory, file)
+}
 
 // Loads a snapshot, and reads the same file by JSON.parse, in turn.
 const LOADING = `
@@ -32,138 +193,44 @@ for (let round = -1; round < ${ROUNDS}; round++) {
   JSON.parse(readFileSync(snapshot, 'utf8'))
   const middle = performance.now()
   const petstore = await startPetstore({ snapshot })
-  if (round >= 0) console.log((performance.now() - middle) / (middle - start))
+  if (round >= 0) console.log(middle - start, performance.now() - middle)
   await petstore.close()
 }`
 
-const folder = mkdtempSync(join(tmpdir(), 'petstore-bench-'))
-process.on('exit', () => rmSync(folder, { recursive: true }))
-
-const CASES: Record<string, LoadRequest> = {
-  'page of 20': { path: '/pets', headers: AUTHORIZED, status: 200 },
-  'page of 20 of one status': { path: '/pets?status=sold', headers: AUTHORIZED, status: 200 },
-  'page of 100': { path: '/pets?limit=100', headers: AUTHORIZED, status: 200 },
-  'one animal': { path: '/pets/500', headers: AUTHORIZED, status: 200 },
-  create: {
-    path: '/pets',
-    headers: { ...AUTHORIZED, 'Content-Type': 'application/json' },
-    body: NEW_PET,
-    status: 201,
-  },
-  '401': { path: '/pets', headers: { Authorization: 'Bearer not-our-key' }, status: 401 },
-}
-
-interface Server {
-  url: string
-  process: ChildProcess
-}
-
-/** Starts a server on the first core; resolves when it prints its address. */
-async function start(args: readonly string[], env: Record<string, string>, log: 'ignore' | number): Promise<Server> {
-  const [stdout, stderr] = log === 'ignore' ? (['pipe', 'inherit'] as const) : ([log, 'pipe'] as const)
-  const child = spawn('taskset', ['-c', '0', NODE, ...args], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', stdout, stderr],
-  })
-  const output = child.stdout ?? child.stderr
-  if (output === null) throw new Error('the server has no output')
-  for await (const chunk of output) {
-    const [url] = /http:\/\/\S+/.exec(String(chunk)) ?? []
-    if (url !== undefined) return { url, process: child }
-  }
-  throw new Error('the server did not start')
-}
-
-function stop({ process }: Server): Promise<void> {
-  return new Promise((resolve) => {
-    process.once('exit', () => resolve())
-    process.kill('SIGTERM')
-  })
-}
-
-/** Starts the built server with so many animals, ten names long and a third of them sold, and a log to a file, or none. */
-function startPetstore(animals: number, withLog: boolean, ...flags: string[]): Promise<Server> {
-  const seed = join(folder, `${animals}.json`)
-  const pets = Array.from({ length: animals }, (_, at) => ({
-    ...JSON.parse(NEW_PET),
-    status: at % 3 ? 'pending' : 'sold',
-  }))
-  writeFileSync(seed, JSON.stringify(pets))
-  const log = withLog ? openSync(join(folder, 'log'), 'w') : 'ignore'
-  const args = ['dist/main.js', '--port', '0', '--api-key', KEY, '--log', withLog ? 'json' : 'off', '--max-store', '4g']
-  return start([...args, '--seed', seed, ...flags], {}, log)
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
-}
-
-/** Loads two servers in turn, round after round, and gives the loads of both. */
-async function compare(one: Server, other: Server, request: LoadRequest, connections: number): Promise<[Load, Load][]> {
-  const rounds: [Load, Load][] = []
-  await load(one.url, request, connections, 1)
-  await load(other.url, request, connections, 1)
-  for (let round = 0; round < ROUNDS; round++) {
-    rounds.push([
-      await load(one.url, request, connections, SECONDS),
-      await load(other.url, request, connections, SECONDS),
-    ])
-  }
-  return rounds
-}
-
-function ratioOf(rounds: readonly [Load, Load][]): string {
-  return median(rounds.map(([one, other]) => other.requestsPerSecond / one.requestsPerSecond)).toFixed(2)
-}
-
-/** The body that a server answers, for the floor to answer as many bytes. */
-async function bodyOf({ url }: Server, { path, headers, body, status }: LoadRequest): Promise<string> {
-  const response = await fetch(url + path, { headers, ...(body !== undefined && { method: 'POST', body }) })
-  if (response.status !== status) throw new Error(`${path} answered ${response.status}`)
-  return response.text()
+function measureLoading(snapshot: string): void {
+  const env = { ...process.env, SNAPSHOT: snapshot }
+  const output = execFileSync(NODE, ['--input-type=module', '-e', LOADING], { env }).toString()
+  const rounds = output
+    .trim()
+    .split('\n')
+    .map((line) => line.split(' ').map(Number))
+  const of = (at: number) => median(rounds.map((round) => round[at] ?? NaN)).toFixed(0)
+  const ratio = median(rounds.map(([parse = NaN, load = NaN]) => load / parse))
+  row('loading 1,000,000 animals, ms, JSON.parse and a snapshot', of(0), of(1), ratio.toFixed(2))
 }
 
 const version = execFileSync(NODE, ['--version']).toString().trim()
 const size = `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
+const date = new Date().toISOString().slice(0, 10)
 console.log(
-  `${new Date().toISOString().slice(0, 10)}, Node ${version}, ${size}, ${CONNECTIONS} connections, 1,000 animals`,
+  `${date}, Node ${version}, ${size}: medians of ${ROUNDS} rounds of ${SECONDS} s, ${CONNECTIONS} connections`,
 )
-console.log(`medians of ${ROUNDS} rounds of ${SECONDS} s\n`)
-console.log('| case | floor, requests/s | log off | ratio | p99 ms, floor | p99 ms, log off | with JSON log | ratio |')
-console.log('| --- | --- | --- | --- | --- | --- | --- | --- |')
-for (const [name, request] of Object.entries(CASES)) {
-  const quiet = await startPetstore(1_000, false)
-  const env = { BODY: await bodyOf(quiet, request), STATUS: String(request.status) }
-  const floor = await start(['-e', FLOOR], env, 'ignore')
-  const off = await compare(floor, quiet, request, CONNECTIONS)
-  await stop(quiet)
-  const logging = await startPetstore(1_000, true)
-  const json = await compare(floor, logging, request, CONNECTIONS)
-  await stop(logging)
-  await stop(floor)
-  const rate = (rounds: readonly [Load, Load][], at: 0 | 1) =>
-    Math.round(median(rounds.map((round) => round[at].requestsPerSecond)))
-  const p99 = (at: 0 | 1) => median(off.map((round) => round[at].p99)).toFixed(2)
-  const cells = [name, rate(off, 0), rate(off, 1), ratioOf(off), p99(0), p99(1), rate(json, 1), ratioOf(json)]
-  console.log(`| ${cells.join(' | ')} |`)
-}
 
-const memory = await startPetstore(0, false)
-const file = await startPetstore(0, false, '--snapshot', join(folder, 'pets.json'))
-const create = CASES['create']
-if (create !== undefined) {
-  const rounds = await compare(memory, file, create, 64)
-  console.log(`\ncreating with the snapshot, 64 connections: ${ratioOf(rounds)} of creating without`)
-}
-await stop(memory)
-await stop(file)
+await measureCases()
 
-const snapshot = join(folder, 'million.json')
-const animals = Array.from({ length: 1_000_000 }, (_, at) => NEW_PET.replace('{', `{"id":${at + 1},`))
-writeFileSync(snapshot, `{"petstore":1,"pets":[\n${animals.join('\n,')}\n]}\n`)
-const ratios = execFileSync(NODE, ['--input-type=module', '-e', LOADING], {
-  env: { ...process.env, SNAPSHOT: snapshot },
-})
-console.log(
-  `loading 1,000,000 animals: ${median(ratios.toString().trim().split('\n').map(Number)).toFixed(2)} of JSON.parse's time`,
-)
+const snapshot = writeSnapshot(folder, MANY)
+const empty = await servers.petstore('off', '--snapshot', join(folder, 'empty.json'))
+const few = await servers.petstore('off', '--snapshot', writeSnapshot(folder, FEW))
+const many = await servers.petstore('off', '--snapshot', snapshot)
+const resident = [residentOf(empty), residentOf(many)] as const
+await stop(empty)
+await measureGrowth(few, many)
+await stop(few, many)
+
+head('', 'floor, or without', 'this server, or with', 'ratio')
+const mebibytes = resident.map((bytes) => Math.round(bytes / 2 ** 20))
+const perAnimal = `${Math.round((resident[1] - resident[0]) / MANY)} bytes an animal`
+row('resident memory, MiB, empty and with 1,000,000 animals', ...mebibytes, perAnimal)
+await measureStart()
+await measureSnapshot()
+measureLoading(snapshot)
