@@ -7,7 +7,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && find dist -name '*.d.ts' -delete && mkdir /data
+RUN npm run build && find dist -name '*.d.ts' -delete && find dist -type d -empty -delete && mkdir /data
 
 FROM ${RUNTIME_IMAGE}
 LABEL org.opencontainers.image.title="petstore-server" \

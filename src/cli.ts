@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { get, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { HELP, type Healthcheck, readConfig } from './config.ts'
 import { generateApiKey } from './core.ts'
+import { http } from './http/builtins.ts'
 import type { LogStream } from './http/log.ts'
 import { hostInUrl } from './http/server.ts'
 import { DEMO_PETS } from './pets/demo.ts'
@@ -78,7 +79,7 @@ async function askWhetherReady({ host, port }: Healthcheck, stderr: LogStream): 
     if (port === 0) throw new Error('a server on port 0 has another one: give that')
     // Not by fetch, which refuses some ports.
     const [answer]: IncomingMessage[] = await once(
-      get(url, { signal: AbortSignal.timeout(HEALTHCHECK_TIMEOUT) }),
+      http.get(url, { signal: AbortSignal.timeout(HEALTHCHECK_TIMEOUT) }),
       'response',
     )
     if (answer?.statusCode === 200) return 0

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { FullPages } from './api/full-pages.ts'
 import { routes } from './api/routes.ts'
 import { Keyring } from './http/bearer.ts'
+import { crypto } from './http/builtins.ts'
 import { corsFields } from './http/cors.ts'
 import { createDispatch } from './http/dispatch.ts'
 import type { Service } from './http/exchange.ts'
@@ -18,7 +18,7 @@ import { Journal } from './testing/journal.ts'
 
 /** Makes a key that nobody can guess: 192 random bits, base64url. */
 export function generateApiKey(): string {
-  return randomBytes(24).toString('base64url')
+  return crypto.randomBytes(24).toString('base64url')
 }
 
 /** What there is before the store. */

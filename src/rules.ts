@@ -62,9 +62,9 @@ export function checkMembers(what: string, input: unknown, rules: Rules): assert
 /** Holds one value to its rule, as {@link checkMembers} does. */
 export function check(name: string, value: unknown, rule: Rule<unknown>): void {
   const { mustBe, isShape, isInRange, isSecret } = rule
-  const message = `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
-  if (!isShape(value)) throw new TypeError(message)
-  if (!isInRange(value)) throw new RangeError(message)
+  const message = () => `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
+  if (!isShape(value)) throw new TypeError(message())
+  if (!isInRange(value)) throw new RangeError(message())
 }
 
 function unknownName(what: string, name: string, names: readonly string[]): string {

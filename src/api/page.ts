@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
+import { crypto } from '../http/builtins.ts'
 import type { Reply } from '../http/reply.ts'
 
 const FILE = new URL('page.html', import.meta.url)
@@ -49,5 +49,5 @@ function readPage(): Reply {
 /** The source expression of the one element with this name (CSP Level 3 §2.3.1). */
 function hashOf(name: string, html: string): string {
   const [, text = ''] = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(html) ?? []
-  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+  return `'sha256-${crypto.createHash('sha256').update(text).digest('base64')}'`
 }

@@ -1,4 +1,4 @@
-import { timingSafeEqual } from 'node:crypto'
+import { crypto } from './builtins.ts'
 import { errorReply, type Reply } from './reply.ts'
 
 const MAX_KEY_LENGTH = 256
@@ -81,7 +81,7 @@ export class Keyring {
     this.#candidate.fill(0)
     this.#candidate.write(token, 'latin1')
     let found = false
-    for (const key of this.#padded) found = timingSafeEqual(key, this.#candidate) || found
+    for (const key of this.#padded) found = crypto.timingSafeEqual(key, this.#candidate) || found
     return found
   }
 }

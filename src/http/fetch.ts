@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http'
+import { http } from './builtins.ts'
 import { contentTooLarge } from './body.ts'
 import type { RequestHead } from './dispatch.ts'
 import type { Service } from './exchange.ts'
@@ -74,7 +74,7 @@ function toResponse(reply: Reply, method: string, echo: readonly string[]): Resp
   const content = reply.breaksOff === 'within' ? brokenStream(halfOf(reply)) : reply.body
   return new Response(method === 'HEAD' ? null : (content ?? null), {
     status: reply.status,
-    statusText: STATUS_CODES[reply.status] ?? '',
+    statusText: http.STATUS_CODES[reply.status] ?? '',
     headers,
   })
 }

@@ -1,4 +1,5 @@
-import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { IncomingMessage } from 'node:http'
+import { http } from './builtins.ts'
 import { type ErrorReply, errorReply, fieldLines } from './reply.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
@@ -52,7 +53,7 @@ export function failureReply(error: NodeJS.ErrnoException & { reason?: string })
 export function rawAnswer(reply: ErrorReply): string {
   const lines = fieldLines(reply, Buffer.byteLength(reply.body), [])
   lines.push('Date', new Date().toUTCString(), 'Connection', 'close')
-  let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status]}\r\n`
+  let head = `HTTP/1.1 ${reply.status} ${http.STATUS_CODES[reply.status]}\r\n`
   for (let at = 0; at < lines.length; at += 2) head += `${lines[at]}: ${lines[at + 1]}\r\n`
   return `${head}\r\n${reply.body}`
 }

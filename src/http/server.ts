@@ -1,7 +1,8 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
+import { http } from './builtins.ts'
 import { methodNotAllowed } from './dispatch.ts'
 import { Exchange, type Service } from './exchange.ts'
 import { Held } from './held.ts'
@@ -57,7 +58,7 @@ export class HttpServer {
     const { limits, keepAlive, maxConnections } = options
     this.#options = options
     this.#held = new Held(limits.held)
-    this.#server = createServer({
+    this.#server = http.createServer({
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headersTimeout,
       requestTimeout: limits.requestTimeout,

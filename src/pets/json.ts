@@ -1,5 +1,4 @@
 import { isUtf8 } from 'node:buffer'
-import { randomUUID } from 'node:crypto'
 import type { Result } from './pet.ts'
 
 // What decoding puts in the place of what is not UTF-8.
@@ -41,7 +40,7 @@ export function parseJsonBytes(bytes: Buffer): Result<unknown> {
 
 /** The value of a valid JSON text; its numbers pass through JSON.parse as strings, behind a mark that no client can know. */
 function exactNumbers(text: string): unknown {
-  const mark = randomUUID()
+  const mark = crypto.randomUUID()
   const root: Record<string, unknown> = { value: JSON.parse(quoteNumbers(text, mark)) }
   const objects = [root] // a list and not a recursion, which a deeply nested text would let overflow the stack
   for (let object = objects.pop(); object !== undefined; object = objects.pop()) {

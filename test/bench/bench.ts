@@ -48,7 +48,7 @@ const CASES: Record<string, Request> = {
   'page of 100': get('/pets?limit=100'),
   'one animal': get('/pets/500'),
   create: CREATE,
-  '401': { paths: ['/pets'], headers: { Authorization: 'Bearer not-our-key' }, status: 401 },
+  'wrong key, 401': { paths: ['/pets'], headers: { Authorization: 'Bearer not-our-key' }, status: 401 },
 }
 
 /** The reads of a store of so many animals; those from many places are spread over all of it. */
