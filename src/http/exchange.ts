@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { contentTooLarge } from './body.ts'
 import type { RequestHead, Verdict } from './dispatch.ts'
-import { fieldLines, halfOf, lengthOf, type Reply } from './reply.ts'
+import { EVERY_ANSWER, fieldLines, halfOf, lengthOf, type Reply, textOf } from './reply.ts'
 import type { Answer } from './router.ts'
 
 /** What became of a request. */
@@ -32,6 +32,8 @@ export interface Service {
 }
 
 const NO_CONTENT = Buffer.alloc(0)
+const CRLF = '\r\n'
+const EVERY_ANSWER_TEXT = textOf(EVERY_ANSWER)
 // What may have to wait for its client to read on: the system takes a shorter answer, if it takes anything.
 export const LONG_BYTES: number = 16 * 1024
 
@@ -83,22 +85,30 @@ export class Exchange implements RequestHead {
     if (reply.breaksOff === 'before') req.socket.destroy()
     if (req.socket.destroyed) return this.#record(undefined, 0)
     const length = lengthOf(reply)
-    const lines = fieldLines(reply, length, this.#service.echo(this.headers))
     this.isLast ||= close || res.shouldKeepAlive === false
-    if (this.isLast) lines.push('Connection', 'close')
-    res.writeHead(reply.status, lines)
+    const echo = this.#service.echo(this.headers)
+    const more = this.isLast ? [...echo, 'Connection', 'close'] : echo
+    if (this.isOwn && '_header' in res && length <= LONG_BYTES && isPlain(reply) && this.method !== 'HEAD') {
+      res.writeHead(reply.status, fieldLines(reply, length, more))
+      endWhole(res, reply.body, length)
+    } else {
+      res.writeHead(reply.status, fieldLines(reply, length, [...EVERY_ANSWER, ...more]))
+      this.#end(reply, length)
+    }
+    this.#record(reply.status, this.method === 'HEAD' ? 0 : length)
+  }
+
+  #end(reply: Reply, length: number): void {
+    const { req, res } = this
     if (reply.breaksOff === 'within') {
       res.flushHeaders() // that of an answer to HEAD goes out with no content
       res.write(halfOf(reply), () => req.socket.destroySoon())
     } else if (length > LONG_BYTES) {
       res.end(typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body) // a string would be held twice
       this.onLong?.(this)
-    } else if (this.isOwn && typeof reply.body === 'string' && this.method !== 'HEAD') {
-      endWhole(res, length === reply.body.length ? reply.body : Buffer.from(reply.body).toString('latin1'))
     } else {
       res.end(reply.body)
     }
-    this.#record(reply.status, this.method === 'HEAD' ? 0 : length)
   }
 
   #finish(reply: Answer, close: boolean): void {
@@ -145,12 +155,18 @@ export class Exchange implements RequestHead {
   }
 }
 
+/** Whether the content of an answer is a text, and all of it is to be sent. */
+function isPlain(reply: Reply): reply is Reply & { body: string } {
+  return typeof reply.body === 'string' && reply.breaksOff === undefined
+}
+
 /**
- * Ends an answer with its content, each character of which is a byte. By `end(content)`, node hands the socket two pieces, the
- * second one empty; put behind the head that `writeHead` made, the content leaves in one, and a request takes 0.5 µs (5 %) less.
+ * Ends an answer whose head `writeHead` has made without {@link EVERY_ANSWER}: puts that and the content behind it. By
+ * `end(content)`, node hands the socket two pieces, the second one empty: one piece is 5 % of a request less. Two field lines less
+ * for node to check and to join are 2 %.
  */
-function endWhole(res: ServerResponse, content: string): void {
-  if (!('_header' in res) || typeof res._header !== 'string') return void res.end(content, 'latin1')
-  res._header += content
+function endWhole(res: ServerResponse & { _header: unknown }, text: string, length: number): void {
+  const content = text.length === length ? text : Buffer.from(text).toString('latin1') // each character is a byte
+  res._header = `${String(res._header).slice(0, -CRLF.length)}${EVERY_ANSWER_TEXT}${CRLF}${content}`
   res.end()
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { http } from './builtins.ts'
-import { type ErrorReply, errorReply, fieldLines } from './reply.ts'
+import { type ErrorReply, errorReply, EVERY_ANSWER, fieldLines, textOf } from './reply.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
@@ -51,9 +51,7 @@ export function failureReply(error: NodeJS.ErrnoException & { reason?: string })
 
 /** A reply as bytes for a socket that has no ServerResponse: the connection closes after it. */
 export function rawAnswer(reply: ErrorReply): string {
-  const lines = fieldLines(reply, Buffer.byteLength(reply.body), [])
-  lines.push('Date', new Date().toUTCString(), 'Connection', 'close')
-  let head = `HTTP/1.1 ${reply.status} ${http.STATUS_CODES[reply.status]}\r\n`
-  for (let at = 0; at < lines.length; at += 2) head += `${lines[at]}: ${lines[at + 1]}\r\n`
-  return `${head}\r\n${reply.body}`
+  const more = [...EVERY_ANSWER, 'Date', new Date().toUTCString(), 'Connection', 'close']
+  const lines = fieldLines(reply, Buffer.byteLength(reply.body), more)
+  return `HTTP/1.1 ${reply.status} ${http.STATUS_CODES[reply.status]}\r\n${textOf(lines)}\r\n${reply.body}`
 }

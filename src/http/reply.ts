@@ -62,7 +62,8 @@ export function halfOf({ body = '' }: Reply): Uint8Array {
   return content.subarray(0, content.length >> 1)
 }
 
-const EVERY_ANSWER = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+/** The field lines that every answer carries. */
+export const EVERY_ANSWER: readonly string[] = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** The request id that a proxy sent, if it is one that is safe to log and to send back. */
@@ -70,9 +71,20 @@ export function readRequestId(value: string | string[] | undefined): string | un
   return typeof value === 'string' && REQUEST_ID.test(value) ? value : undefined
 }
 
-/** All field lines of an answer, as the flat list that `ServerResponse.writeHead` takes. A 204 has neither type nor length. */
-export function fieldLines(reply: Reply, contentLength: number, echo: readonly string[]): string[] {
+/**
+ * The field lines of an answer, as the flat list that `ServerResponse.writeHead` takes. A 204 has neither type nor length.
+ *
+ * @param more What it has beside its own.
+ */
+export function fieldLines(reply: Reply, contentLength: number, more: readonly string[]): string[] {
   const { body, type = 'application/json', fields = [] } = reply
-  if (body === undefined) return [...EVERY_ANSWER, ...fields, ...echo]
-  return ['Content-Type', type, 'Content-Length', String(contentLength), ...EVERY_ANSWER, ...fields, ...echo]
+  if (body === undefined) return [...fields, ...more]
+  return ['Content-Type', type, 'Content-Length', String(contentLength), ...fields, ...more]
+}
+
+/** Field lines as they are sent. */
+export function textOf(lines: readonly string[]): string {
+  let text = ''
+  for (let at = 0; at < lines.length; at += 2) text += `${lines[at]}: ${lines[at + 1]}\r\n`
+  return text
 }
