@@ -23,7 +23,7 @@ const { values: options } = parseArgs({ options: { quick: { type: 'boolean' }, n
 const NODE = options.node ?? process.execPath
 const ROUNDS = options.quick ? 1 : 5
 const STARTS = options.quick ? 3 : 15
-const SECONDS = options.quick ? 1 : 3
+const SECONDS = options.quick ? 1 : 2
 const CONNECTIONS = 32
 const FEW = 1_000
 const MANY = 1_000_000
@@ -68,15 +68,14 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
-/** Loads each server with its own request, in turn, round after round; the first one, which warms up, is not counted. */
+/** Loads each server with its own request, in turn, round after round, when all have been warmed up. */
 async function compare(loads: readonly [Server, Request][], connections: number): Promise<Load[][]> {
+  await Promise.all(loads.map(([{ url }, request]) => load(folder, url, request, connections, 1)))
   const rounds: Load[][] = []
-  for (let round = -1; round < ROUNDS; round++) {
+  for (let round = 0; round < ROUNDS; round++) {
     const loaded: Load[] = []
-    for (const [{ url }, request] of loads) {
-      loaded.push(await load(folder, url, request, connections, round < 0 ? 1 : SECONDS))
-    }
-    if (round >= 0) rounds.push(loaded)
+    for (const [{ url }, request] of loads) loaded.push(await load(folder, url, request, connections, SECONDS))
+    rounds.push(loaded)
   }
   return rounds
 }

@@ -22,6 +22,7 @@ export interface Request {
 
 const MILLISECONDS: Record<string, number> = { us: 0.001, ms: 1, s: 1_000 }
 const run = promisify(execFile)
+let scripts = 0
 
 /** Loads a server by wrk from the second core, and checks that every answer has the status that it should. */
 export async function load(
@@ -31,7 +32,7 @@ export async function load(
   connections: number,
   seconds: number,
 ): Promise<Load> {
-  const script = join(folder, 'request.lua')
+  const script = join(folder, `request-${scripts++}.lua`)
   writeFileSync(script, luaOf(new URL(url).pathname, request))
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script]
   try {
