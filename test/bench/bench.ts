@@ -69,8 +69,8 @@ function median(values: readonly number[]): number {
 }
 
 /** Loads each server with its own request, in turn, round after round, when all have been warmed up. */
-async function compare(loads: readonly [Server, Request][], connections: number): Promise<Load[][]> {
-  await Promise.all(loads.map(([{ url }, request]) => load(folder, url, request, connections, 1)))
+async function compare(loads: readonly [Server, Request][], connections: number, isWarm = false): Promise<Load[][]> {
+  if (!isWarm) await Promise.all(loads.map(([{ url }, request]) => load(folder, url, request, connections, 1)))
   const rounds: Load[][] = []
   for (let round = 0; round < ROUNDS; round++) {
     const loaded: Load[] = []
@@ -127,13 +127,11 @@ async function measureGrowth(few: Server, many: Server): Promise<void> {
   head('log off', '1,000 animals, requests/s', '1,000,000 animals', 'ratio')
   const reads = readsOf(FEW)
   for (const [name, request] of Object.entries(readsOf(MANY))) {
-    const rounds = await compare(
-      [
-        [few, reads[name] ?? request],
-        [many, request],
-      ],
-      CONNECTIONS,
-    )
+    const loads: [Server, Request][] = [
+      [few, reads[name] ?? request],
+      [many, request],
+    ]
+    const rounds = await compare(loads, CONNECTIONS, options.quick)
     row(name, rate(rounds, 0), rate(rounds, 1), ratio(rounds, 1, 0))
   }
   const rounds: Load[][] = []
