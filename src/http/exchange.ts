@@ -167,6 +167,8 @@ function isPlain(reply: Reply): reply is Reply & { body: string } {
  */
 function endWhole(res: ServerResponse & { _header: unknown }, text: string, length: number): void {
   const content = text.length === length ? text : Buffer.from(text).toString('latin1') // each character is a byte
-  res._header = `${String(res._header).slice(0, -CRLF.length)}${EVERY_ANSWER_TEXT}${CRLF}${content}`
+  const head = String(res._header)
+  res._header = `${head.slice(0, -CRLF.length)}${EVERY_ANSWER_TEXT}${CRLF}${content}`
   res.end()
+  res._header = head // the connection keeps its last answer, which need not keep its content
 }

@@ -171,6 +171,7 @@ export class HttpServer {
     this.#opened++
     const connection: Connection = { socket, latest: undefined, seen: undefined, failed: false, waiting: 0 }
     this.#connections.set(socket, connection)
+    socket.setTimeout(this.#options.limits.stallTimeout) // until the first answer has left
     socket.once('close', () => this.#connections.delete(socket))
     // After `Connection: close` node destroys the socket as soon as the answer is written. If the client is still sending,
     // the kernel then resets the connection and the client loses the answer (RFC 9112 §9.6).

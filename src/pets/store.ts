@@ -85,7 +85,7 @@ export class MemoryStore implements PetStore {
 
   get(id: number): string | undefined {
     // Where no id is missing, as none is unless a file was edited, the place is known.
-    const index = this.#ids.at(id - 1) === id ? id - 1 : this.#ids.firstAbove(id - 1)
+    const index = id <= this.size && this.#ids.at(id - 1) === id ? id - 1 : this.#ids.firstAbove(id - 1)
     return this.#ids.at(index) === id ? this.#texts.at(index) : undefined
   }
 
@@ -128,9 +128,9 @@ export class MemoryStore implements PetStore {
 
   /** Adds a pet that has its id already, above all that are here, whether or not there is room. */
   keep({ id, json, bytes, status }: StoredPet): void {
+    this.#texts.push(json, bytes) // first, for it may find no memory
     if (status !== undefined) this.#indexes[status].push(this.size)
     this.#ids.push(id)
-    this.#texts.push(json, bytes)
     this.#bytes += bytes
   }
 

@@ -144,6 +144,22 @@ for (const name of ['Rex', 'é', '漢字', '🐕', '\u0000', '\ud83d', '"\\', ''
   })
 }
 
+test('get() finds ids with gaps between them, of up to 15 digits, and none of those between', () => {
+  const store = new MemoryStore(Infinity)
+  const ids = [2, 3, 2 ** 32, 2 ** 32 + 1, 2 ** 42 + 1, 999_999_999_999_999]
+  for (const id of ids) store.keep({ id, json: petJson(id, REX), bytes: petJson(id, REX).length, status: undefined })
+  for (const id of ids) assert.equal(store.get(id), petJson(id, REX))
+  for (const id of [1, 4, 2 ** 32 + 2, 2 ** 42, 2 ** 42 + 2]) assert.equal(store.get(id), undefined)
+  const far = new MemoryStore(Infinity)
+  far.keep({
+    id: 2 ** 32 + 1,
+    json: petJson(2 ** 32 + 1, REX),
+    bytes: petJson(2 ** 32 + 1, REX).length,
+    status: 'sold',
+  })
+  assert.equal(far.get(2 ** 32 + 1), petJson(2 ** 32 + 1, REX))
+})
+
 test('a pet that is refused uses neither an id nor room', () => {
   const large: NewPet = { name: 'x'.repeat(100), categoryId: 1 }
   const store = new MemoryStore(petJson(1, REX).length * 2)
