@@ -2,7 +2,7 @@ import { http } from './builtins.ts'
 import { contentTooLarge } from './body.ts'
 import type { RequestHead } from './dispatch.ts'
 import type { Service } from './exchange.ts'
-import { EVERY_ANSWER, fieldLines, halfOf, lengthOf, type Reply } from './reply.ts'
+import { EVERY_ANSWER, halfOf, lengthOf, ownLines, type Reply } from './reply.ts'
 
 /** The `fetch` of a {@link Service}: requests are answered in process, whatever host their URL names. */
 export function createFetch(service: Service): typeof globalThis.fetch {
@@ -68,7 +68,7 @@ function rejectedBy(signal: AbortSignal): Promise<never> {
 }
 
 function toResponse(reply: Reply, method: string, echo: readonly string[]): Response {
-  const lines = fieldLines(reply, lengthOf(reply), [...EVERY_ANSWER, ...echo])
+  const lines = [...ownLines(reply, lengthOf(reply)), ...EVERY_ANSWER, ...echo]
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
   const content = reply.breaksOff === 'within' ? brokenStream(halfOf(reply)) : reply.body

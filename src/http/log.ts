@@ -1,3 +1,4 @@
+import { clock } from './clock.ts'
 import type { Outcome } from './exchange.ts'
 import { readRequestId } from './reply.ts'
 
@@ -40,7 +41,7 @@ const MAX_WAITING_BYTES = 16 * 2 ** 20
 export function createLog(format: LogFormat, stream: LogStream, redact: (text: string) => string): Log {
   if (format === 'off') return NO_LOG
   const line = FORMATS[format]
-  const now = clock()
+  const now = clock(1, (time) => time.toISOString())
   let lines: string[] = []
   let dropped = 0
   const state = watch(stream)
@@ -187,15 +188,4 @@ function shown(outcome: Outcome, redact: (text: string) => string): Shown {
 function hideValues(target: string): string {
   const mark = target.indexOf('?')
   return mark < 0 ? target : target.slice(0, mark) + target.slice(mark).replace(/=[^&]*/g, '=…')
-}
-
-/** A function that tells the time in ISO 8601, and formats it only when the millisecond is a new one. */
-function clock(): () => string {
-  let last = 0
-  let text = ''
-  return () => {
-    const time = Date.now()
-    if (time !== last) text = new Date((last = time)).toISOString()
-    return text
-  }
 }

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { http } from './builtins.ts'
-import { type ErrorReply, errorReply, EVERY_ANSWER, fieldLines, textOf } from './reply.ts'
+import { type ErrorReply, errorReply } from './reply.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
@@ -47,11 +46,4 @@ export function failureReply(error: NodeJS.ErrnoException & { reason?: string })
       if (!error.code?.startsWith('HPE_')) return undefined
       return errorReply('bad_request', `The request is not valid HTTP/1.1: ${error.reason ?? error.message}`)
   }
-}
-
-/** A reply as bytes for a socket that has no ServerResponse: the connection closes after it. */
-export function rawAnswer(reply: ErrorReply): string {
-  const more = [...EVERY_ANSWER, 'Date', new Date().toUTCString(), 'Connection', 'close']
-  const lines = fieldLines(reply, Buffer.byteLength(reply.body), more)
-  return `HTTP/1.1 ${reply.status} ${http.STATUS_CODES[reply.status]}\r\n${textOf(lines)}\r\n${reply.body}`
 }

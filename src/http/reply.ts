@@ -11,6 +11,9 @@ export interface Reply {
   readonly breaksOff?: 'before' | 'within'
 }
 
+/** The media type of content, unless an answer names another. */
+export const JSON_TYPE = 'application/json'
+
 /** Every code that an Error can carry, with its HTTP status. */
 export const ERROR_STATUS = {
   bad_request: 400,
@@ -71,20 +74,7 @@ export function readRequestId(value: string | string[] | undefined): string | un
   return typeof value === 'string' && REQUEST_ID.test(value) ? value : undefined
 }
 
-/**
- * The field lines of an answer, as the flat list that `ServerResponse.writeHead` takes. A 204 has neither type nor length.
- *
- * @param more What it has beside its own.
- */
-export function fieldLines(reply: Reply, contentLength: number, more: readonly string[]): string[] {
-  const { body, type = 'application/json', fields = [] } = reply
-  if (body === undefined) return [...fields, ...more]
-  return ['Content-Type', type, 'Content-Length', String(contentLength), ...fields, ...more]
-}
-
-/** Field lines as they are sent. */
-export function textOf(lines: readonly string[]): string {
-  let text = ''
-  for (let at = 0; at < lines.length; at += 2) text += `${lines[at]}: ${lines[at + 1]}\r\n`
-  return text
+/** The field lines of an answer that are its own; a 204 has neither type nor length. */
+export function ownLines({ body, type = JSON_TYPE, fields = [] }: Reply, contentLength: number): readonly string[] {
+  return body === undefined ? fields : ['Content-Type', type, 'Content-Length', String(contentLength), ...fields]
 }

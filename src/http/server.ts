@@ -4,11 +4,12 @@ import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { http } from './builtins.ts'
 import { methodNotAllowed } from './dispatch.ts'
-import { Exchange, type Service } from './exchange.ts'
+import { Exchange, type Host, type Service } from './exchange.ts'
 import { Held } from './held.ts'
 import type { Limits } from './limits.ts'
-import { failureReply, malformedReply, rawAnswer } from './malformed.ts'
-import type { ErrorReply } from './reply.ts'
+import { failureReply, malformedReply } from './malformed.ts'
+import { rawAnswer, textOf } from './raw.ts'
+import { type ErrorReply, lengthOf } from './reply.ts'
 
 /** What an {@link HttpServer} is made of. */
 export interface HttpServerOptions {
@@ -42,8 +43,7 @@ export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #server: Server
   readonly #connections = new Map<Duplex, Connection>()
-  readonly #held: Held
-  readonly #hold = (exchange: Exchange): void => this.#held.add(exchange)
+  readonly #host: Host
   #looksForStalls: NodeJS.Timeout | undefined
   #draining = false
   #cut = 0
@@ -57,7 +57,9 @@ export class HttpServer {
   constructor(options: HttpServerOptions) {
     const { limits, keepAlive, maxConnections } = options
     this.#options = options
-    this.#held = new Held(limits.held)
+    const held = new Held(limits.held)
+    const keepAliveLines = textOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${Math.floor(keepAlive / 1000)}`])
+    this.#host = { keepAliveLines, hold: (exchange) => held.add(exchange) }
     this.#server = http.createServer({
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headersTimeout,
@@ -193,9 +195,8 @@ export class HttpServer {
     // The connection's last answer is given: what still comes is read, so that the client gets to reading, and dropped.
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const exchange = new Exchange(this.#options.service, req, res)
-    exchange.isOwn = true
+    exchange.host = this.#host // no closure of this call: it would keep all requests of a connection, each the one before
     exchange.isLast = this.#draining
-    exchange.onLong = this.#hold // not a closure of this call: it would keep all requests of a connection, each the one before
     this.#received++
     connection.latest = exchange
     if (!isInFlight(before)) return process(exchange, isExpecting)
@@ -226,9 +227,9 @@ export class HttpServer {
 
   #sendRaw(socket: Socket, reply: ErrorReply): void {
     if (!socket.writable) return
-    socket.write(rawAnswer(reply))
+    const bytes = lengthOf(reply)
+    socket.write(rawAnswer(reply, bytes, 'Connection: close\r\n'), 'latin1')
     this.#linger(socket)
-    const bytes = Buffer.byteLength(reply.body)
     this.#options.service.record?.({ status: reply.status, ms: 0, bytes, remote: socket.remoteAddress })
   }
 }
