@@ -1,7 +1,7 @@
 import { errorReply, type Reply } from '../http/reply.ts'
 import type { Answer, Call, Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
-import { describeIssues, validateNewPet } from '../pets/pet.ts'
+import { describeIssues, type NewPet, readUsualPet, validateNewPet } from '../pets/pet.ts'
 import type { Added, PageQuery, PetStore } from '../pets/store.ts'
 import type { FullPages } from './full-pages.ts'
 import { readListQuery } from './query.ts'
@@ -43,12 +43,17 @@ function nextQuery({ limit, status }: PageQuery, after: number): string {
 }
 
 /** POST /pets: adds the animal of the body. */
-export function createPet({ store, basePath }: Context, { body }: Call): Answer {
+export function createPet(context: Context, { body }: Call): Answer {
+  const usual = readUsualPet(body.toString())
+  if (usual !== undefined) return add(context, usual)
   const input = parseJsonBytes(body)
   if (!input.ok) return errorReply('bad_request', `The body must be one JSON object: ${describeIssues(input.issues)}`)
   const pet = validateNewPet(input.value)
-  if (!pet.ok) return errorReply('invalid_pet', describeIssues(pet.issues))
-  const added = store.add(pet.value)
+  return pet.ok ? add(context, pet.value) : errorReply('invalid_pet', describeIssues(pet.issues))
+}
+
+function add({ store, basePath }: Context, pet: NewPet): Answer {
+  const added = store.add(pet)
   const answer = (settled: Added) => (settled.ok ? created(basePath, settled) : NOT_ADDED[settled.reason])
   return added instanceof Promise ? added.then(answer) : answer(added)
 }

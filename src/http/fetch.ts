@@ -38,6 +38,7 @@ async function serve(service: Service, head: RequestHead, request: Request): Pro
         operation: route?.operation,
         content,
         status: isAnswered ? reply?.status : undefined,
+        time: Date.now(),
         ms: performance.now() - started,
         bytes: reply === undefined || !isAnswered || head.method === 'HEAD' ? 0 : lengthOf(reply),
       })

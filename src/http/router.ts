@@ -73,8 +73,16 @@ export function readTarget(target: string): Target | undefined {
   return mark < 0 ? { path: origin, query: '' } : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
 }
 
-/** The resources of a path that ends with a parameter. */
+/** What stands at one path. */
+interface Fixed {
+  readonly path: string
+  readonly match: Match
+}
+
+/** What stands at the paths of which only the last segment, a parameter, differs. */
 interface Items {
+  /** The path in front of the parameter. */
+  readonly parent: string
   readonly parameter: string
   readonly secured: boolean
   readonly resource: Resource
@@ -85,9 +93,9 @@ export class Router {
   /** Every method that some resource has, for the `Allow` field of `OPTIONS *`. */
   readonly allow: string
   readonly #basePath: string
-  readonly #fixed = new Map<string, Match>()
-  /** By the path in front of the parameter. */
-  readonly #items = new Map<string, Items>()
+  // Lists and not Maps: to hash a path takes longer than to compare it with a few.
+  readonly #fixed: Fixed[] = []
+  readonly #items: Items[] = []
 
   constructor(table: readonly Route[], basePath: string) {
     this.#basePath = basePath
@@ -102,22 +110,21 @@ export class Router {
       const resource = { routes: methods, allow: allowOf(routes) }
       const secured = !routes[0]?.open
       const [, parent = '', parameter] = PARAMETER.exec(path) ?? []
-      if (parameter === undefined) this.#fixed.set(path, { secured, resource, params: NO_PARAMS })
-      else this.#items.set(parent, { parameter, secured, resource })
+      if (parameter === undefined) this.#fixed.push({ path, match: { secured, resource, params: NO_PARAMS } })
+      else this.#items.push({ parent, parameter, secured, resource })
     }
   }
 
   match(path: string): Match {
     const plain = path.includes('%') ? decode(path) : path
-    const fixed = this.#fixed.get(plain)
-    if (fixed !== undefined) return fixed
+    for (const fixed of this.#fixed) if (fixed.path === plain) return fixed.match
     const cut = plain.lastIndexOf('/') + 1
-    const items = cut < plain.length ? this.#items.get(plain.slice(0, cut)) : undefined
-    if (items !== undefined) {
+    for (const { parent, parameter, secured, resource } of this.#items) {
+      if (cut !== parent.length || cut === plain.length || !plain.startsWith(parent)) continue
       const value = plain.slice(cut)
       const params: Record<string, string> = {}
-      params[items.parameter] = value.includes('%') ? decodeURIComponent(value) : value // it would take 0.15 µs for nothing
-      return { secured: items.secured, resource: items.resource, params }
+      params[parameter] = value.includes('%') ? decodeURIComponent(value) : value // it would take 0.15 µs for nothing
+      return { secured, resource, params }
     }
     const secured = plain === this.#basePath || plain.startsWith(`${this.#basePath}/`)
     return { secured, params: NO_PARAMS }

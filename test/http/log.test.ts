@@ -9,14 +9,15 @@ const TIME = '2026-02-03T04:05:06.789Z'
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
 /** An outcome, flat: with what its head says of it beside it. */
-interface Entry extends Omit<Outcome, 'head'> {
+interface Entry extends Omit<Outcome, 'head' | 'time'> {
   method?: string
   target?: string
   requestId?: string
   forwardedFor?: string
 }
 
-function outcomeOf({ method, target, requestId, forwardedFor, ...rest }: Entry): Outcome {
+function outcomeOf({ method, target, requestId, forwardedFor, ...more }: Entry): Outcome {
+  const rest = { ...more, time: Date.parse(TIME) }
   if (method === undefined || target === undefined) return rest
   const headers = { 'x-request-id': requestId, 'x-forwarded-for': forwardedFor }
   return { ...rest, head: { method, target, headers } }
