@@ -44,7 +44,7 @@ function nextQuery({ limit, status }: PageQuery, after: number): string {
 
 /** POST /pets: adds the animal of the body. */
 export function createPet(context: Context, { body }: Call): Answer {
-  const usual = readUsualPet(body.toString())
+  const usual = readUsualPet(body)
   if (usual !== undefined) return add(context, usual)
   const input = parseJsonBytes(body)
   if (!input.ok) return errorReply('bad_request', `The body must be one JSON object: ${describeIssues(input.issues)}`)

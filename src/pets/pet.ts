@@ -57,9 +57,12 @@ const MUST_BE = {
 const USUAL =
   /^\{"name": ?"([ !#-[\]-~]*)", ?"categoryId": ?(0|-?[1-9]\d{0,14})(?:, ?"status": ?"(available|pending|sold)")?\}$/
 
-/** Reads a NewPet from JSON of the usual form, undefined where it has another: 3 % of adding a pet less than to parse it. */
-export function readUsualPet(json: string): NewPet | undefined {
-  const found = USUAL.exec(json) // taken apart by index: as an array pattern with a spread it would take longer than to parse
+const MAX_USUAL_BYTES = 1_024
+
+/** Reads a NewPet from JSON of the usual form, undefined where it has another: adding a pet takes 3 % less than by parsing it. */
+export function readUsualPet(json: Buffer): NewPet | undefined {
+  if (json.length > MAX_USUAL_BYTES) return undefined
+  const found = USUAL.exec(json.toString()) // taken apart by index: with a spread to put it together it took longer than JSON.parse
   if (found === null) return undefined
   const name = found[1] ?? ''
   const categoryId = Number(found[2])
@@ -110,12 +113,8 @@ export function describeIssues(issues: readonly Issue[]): string {
   return issues.map((one) => one.message).join('; ')
 }
 
-// A text that JSON takes between quotes as it stands. To find that takes less than half as long as to write it by JSON.stringify.
-const PLAIN = /^[ !#-[\]-~]*$/
-
 /** Writes a pet as JSON, members in the order id, name, categoryId, status. */
 export function petJson(id: number, pet: NewPet): string {
-  const name = PLAIN.test(pet.name) ? `"${pet.name}"` : JSON.stringify(pet.name)
   const status = pet.status === undefined ? '' : `,"status":"${pet.status}"`
-  return `{"id":${id},"name":${name},"categoryId":${pet.categoryId}${status}}`
+  return `{"id":${id},"name":${JSON.stringify(pet.name)},"categoryId":${pet.categoryId}${status}}`
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
+import { parseJsonBytes } from '../../src/pets/json.ts'
 import {
   describeIssues,
   isPetStatus,
@@ -7,8 +9,12 @@ import {
   type NewPet,
   PET_STATUSES,
   petJson,
+  readUsualPet,
   validateNewPet,
 } from '../../src/pets/pet.ts'
+import { Random } from '../support.ts'
+
+const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 
 const NAME = 'must be a string'
 const CATEGORY_ID = 'must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
@@ -181,3 +187,59 @@ for (const [what, id, pet, json] of WRITTEN) {
     assert.equal(read.name, pet.name)
   })
 }
+
+const USUAL: [json: string, pet: NewPet][] = [
+  ['{"name":"Rex","categoryId":1}', { name: 'Rex', categoryId: 1 }],
+  ['{"name":"","categoryId":0,"status":"sold"}', { name: '', categoryId: 0, status: 'sold' }],
+  [
+    '{"name": "Rex of Ur", "categoryId": -7, "status": "available"}',
+    { name: 'Rex of Ur', categoryId: -7, status: 'available' },
+  ],
+  ['{"name":"Rex","categoryId":999999999999999}', { name: 'Rex', categoryId: 999_999_999_999_999 }],
+  [`{"name":"${'x'.repeat(998)}","categoryId":1}`, { name: 'x'.repeat(998), categoryId: 1 }],
+]
+
+for (const [json, pet] of USUAL) {
+  test(`readUsualPet() reads ${json.slice(0, 70)}`, () => {
+    assert.deepEqual(readUsualPet(Buffer.from(json)), pet)
+  })
+}
+
+const UNUSUAL: [what: string, json: string][] = [
+  ['members in another order', '{"categoryId":1,"name":"Rex"}'],
+  ['a member more', '{"name":"Rex","categoryId":1,"age":2}'],
+  ['a member twice', '{"name":"Rex","name":"Rex","categoryId":1}'],
+  ['an escape', '{"name":"R\\u0065x","categoryId":1}'],
+  ['another script', '{"name":"Рекс","categoryId":1}'],
+  ['a tab in the name', '{"name":"R\tx","categoryId":1}'],
+  ['a category of 16 digits', '{"name":"Rex","categoryId":1000000000000000}'],
+  ['category -0', '{"name":"Rex","categoryId":-0}'],
+  ['a leading zero', '{"name":"Rex","categoryId":01}'],
+  ['a fraction', '{"name":"Rex","categoryId":1.0}'],
+  ['a status that is none', '{"name":"Rex","categoryId":1,"status":"lost"}'],
+  ['a line break at the end', '{"name":"Rex","categoryId":1}\n'],
+  ['1,025 bytes', `{"name":"${'x'.repeat(999)}","categoryId":1}`],
+]
+
+for (const [what, json] of UNUSUAL) {
+  test(`readUsualPet() leaves ${what} to the parser`, () => {
+    assert.equal(readUsualPet(Buffer.from(json)), undefined)
+  })
+}
+
+test(`readUsualPet() takes no text for another pet than the parser and the validator do (SEED=${SEED})`, () => {
+  const random = new Random(SEED)
+  let read = 0
+  for (let round = 0; round < 20_000; round++) {
+    const [json = ''] = random.pick(USUAL.slice(0, 4))
+    const bytes = Buffer.from(json)
+    if (round % 2) bytes[random.integer(0, bytes.length - 1)] = random.integer(0, 255)
+    const pet = readUsualPet(bytes)
+    if (pet === undefined) continue
+    read++
+    const parsed = parseJsonBytes(bytes)
+    assert.ok(parsed.ok, bytes.toString())
+    assert.deepEqual(validateNewPet(parsed.value), { ok: true, value: pet })
+  }
+  assert.ok(read > 10_000)
+})
