@@ -1,5 +1,6 @@
 import { readlink, realpath } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
 import { messageOf } from './errors.ts'
 import { type Lock, takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
@@ -15,6 +16,9 @@ export interface SnapshotOptions {
   /** Told what its owner should know: what was mended, that writing fails, that it works again. */
   report: (level: 'info' | 'warn' | 'error', message: string) => void
 }
+
+// Turns of the event loop without an addition, some 20 µs in all, after which nobody is waited for any more.
+const PATIENCE = 16
 
 interface Addition {
   readonly pet: NewPet
@@ -137,10 +141,32 @@ class SnapshotStore implements PetStore {
     await undefined // the other additions of this turn of the event loop join the first batch
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       await (Array.isArray(next) ? this.#write(next) : next())
+      if (Array.isArray(next)) await this.#gather(next.length)
       // In a pause, so that nobody waits for it; what fails here is found by the next addition.
       if (this.#waiting.length === 0) await this.#file.writeSeal().catch(() => {})
     }
     this.#writing = undefined
+  }
+
+  /**
+   * Waits for those who were just answered, as long as they come: what they add goes out with what waits already. Else two
+   * halves would take turns, in writes half as long: with 64 connections, 15 % fewer additions.
+   */
+  async #gather(answered: number): Promise<void> {
+    const expected = answered + this.#countLast()
+    if (expected === 1) return // nobody to go out with
+    for (let quiet = 0, before = 0; quiet < PATIENCE && before < expected;) {
+      await turn()
+      const count = this.#countLast()
+      quiet = count > before ? 0 : quiet + 1
+      before = count
+    }
+  }
+
+  /** How many additions wait at the end. */
+  #countLast(): number {
+    const last = this.#waiting.at(-1)
+    return Array.isArray(last) ? last.length : 0
   }
 
   async #write(batch: readonly Addition[]): Promise<void> {

@@ -110,6 +110,31 @@ test('animals that arrive while a write is under way go out together in the next
   assert.equal(store.size, 51)
 })
 
+test('clients that add again when they are answered are waited for, and go out in one write', async (t) => {
+  const folder = folderOf(t)
+  const store = await open(t, `${folder}/pets.json`)
+  const probe = await openFile(`${folder}/probe`, 'w')
+  t.after(() => probe.close())
+  const sync = mock.method(Object.getPrototypeOf(probe), 'datasync')
+  t.after(() => sync.mock.restore())
+  async function client(turns: number): Promise<void> {
+    for (let round = 0; round < 10; round++) {
+      await store.add({ name: 'x', categoryId: 1 })
+      for (let turn = 0; turn < turns; turn++) await new Promise(setImmediate)
+    }
+  }
+  await Promise.all([0, 1, 2, 3, 4, 5, 6, 7].map(client))
+  assert.equal(sync.mock.callCount(), 10)
+  assert.equal(store.size, 80)
+})
+
+test('a client that does not add again holds up the others for a moment only', async (t) => {
+  const store = await open(t, `${folderOf(t)}/pets.json`)
+  await Promise.all([store.add({ name: 'gone', categoryId: 1 }), store.add({ name: 'stays', categoryId: 1 })])
+  for (let round = 0; round < 3; round++) assert.ok((await store.add({ name: 'stays', categoryId: 1 })).ok)
+  assert.equal(store.size, 5)
+})
+
 test('a file written by hand is read, and written anew with a checksum', async (t) => {
   const path = `${folderOf(t)}/pets.json`
   const pretty = [
