@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { FullPages } from './api/full-pages.ts'
 import { routes } from './api/routes.ts'
 import { Keyring } from './http/bearer.ts'
-import { crypto } from './http/builtins.ts'
+import { crypto } from './builtins.ts'
 import { corsFields } from './http/cors.ts'
 import { createDispatch } from './http/dispatch.ts'
 import type { Service } from './http/exchange.ts'
@@ -10,7 +10,6 @@ import { createLog, type Log } from './http/log.ts'
 import { readRequestId } from './http/reply.ts'
 import { type Call, type Route, Router } from './http/router.ts'
 import type { Options } from './options.ts'
-import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { MemoryStore, type PetStore } from './pets/store.ts'
 import { Controls } from './testing/controls.ts'
 import { Faults } from './testing/faults.ts'
@@ -87,10 +86,11 @@ const NO_LINES: readonly string[] = []
 /** Opens the store, and begins an empty one with the animals of the options. */
 export async function openStore(options: Options, log: Log): Promise<PetStore> {
   const { maxStore, pets, snapshot: path } = options
-  const store =
-    path === undefined
-      ? new MemoryStore(maxStore)
-      : await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
+  let store: PetStore = new MemoryStore(maxStore)
+  if (path !== undefined) {
+    const { openSnapshotStore } = await import('./pets/snapshot-store.ts')
+    store = await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
+  }
   try {
     if (store.size > 0 || pets.length === 0 || (await store.reset(pets))) return store
     throw cannotBegin(options)

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util'
+import { util } from './builtins.ts'
 import { UsageError } from './values.ts'
 
 /** A flag that a command line may hold. */
@@ -23,7 +23,12 @@ export function readFlags(args: readonly string[], known: readonly Flag[]): Map<
   const types = known.map(
     ({ flag, value }) => [flag.slice(2), { type: value === undefined ? 'boolean' : 'string' }] as const,
   )
-  const { tokens } = parseArgs({ args: [...args], options: Object.fromEntries(types), strict: false, tokens: true })
+  const { tokens } = util.parseArgs({
+    args: [...args],
+    options: Object.fromEntries(types),
+    strict: false,
+    tokens: true,
+  })
   const given = new Map<string, string>()
   for (const token of tokens) {
     if (token.kind !== 'option') throw new UsageError(`unexpected argument ${JSON.stringify(args[token.index])}`)

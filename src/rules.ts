@@ -1,4 +1,4 @@
-import { inspect } from 'node:util'
+import { util } from './builtins.ts'
 
 /** What the value under a name must be. */
 export interface Rule<T> {
@@ -73,5 +73,10 @@ function unknownName(what: string, name: string, names: readonly string[]): stri
 
 /** A value as a message shows it. */
 function show(value: unknown): string {
-  return inspect(value, { depth: 0, maxStringLength: 100, maxArrayLength: 3, breakLength: Number.POSITIVE_INFINITY })
+  return util.inspect(value, {
+    depth: 0,
+    maxStringLength: 100,
+    maxArrayLength: 3,
+    breakLength: Number.POSITIVE_INFINITY,
+  })
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { fs } from './builtins.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { messageOf } from './pets/errors.ts'
 import { parseJson } from './pets/json.ts'
@@ -65,7 +65,7 @@ export function readSeed(path: string): NewPet[] {
 
 function readText(path: string): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
+    return new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(path))
   } catch (error) {
     throw new UsageError(`must be a file of UTF-8 text that can be read: ${messageOf(error)}`)
   }

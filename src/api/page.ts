@@ -1,5 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { crypto } from '../http/builtins.ts'
+import { crypto, fs } from '../builtins.ts'
 import type { Reply } from '../http/reply.ts'
 
 const FILE = new URL('page.html', import.meta.url)
@@ -27,7 +26,7 @@ export function page(): Reply {
 }
 
 function readPage(): Reply {
-  const html = existsSync(FILE) ? readFileSync(FILE, 'utf8') : PLAIN
+  const html = fs.existsSync(FILE) ? fs.readFileSync(FILE, 'utf8') : PLAIN
   // A browser hashes what it has parsed, where a line ends in LF, however the file was checked out.
   const body = html.replaceAll('\r\n', '\n')
   const policy = [

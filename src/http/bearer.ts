@@ -1,4 +1,4 @@
-import { crypto } from './builtins.ts'
+import { crypto } from '../builtins.ts'
 import { errorReply, type Reply } from './reply.ts'
 
 const MAX_KEY_LENGTH = 256

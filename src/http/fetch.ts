@@ -1,4 +1,4 @@
-import { http } from './builtins.ts'
+import { http } from '../builtins.ts'
 import { contentTooLarge } from './body.ts'
 import type { RequestHead } from './dispatch.ts'
 import type { Service } from './exchange.ts'

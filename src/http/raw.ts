@@ -1,4 +1,4 @@
-import { http } from './builtins.ts'
+import { http } from '../builtins.ts'
 import { EVERY_ANSWER, JSON_TYPE, type Reply } from './reply.ts'
 import { timeWriter } from './time.ts'
 
