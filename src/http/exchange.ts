@@ -35,7 +35,7 @@ export interface Service {
 }
 
 const NO_CONTENT = Buffer.alloc(0)
-// What stands for the head of an answer that has left: a connection keeps its latest one.
+// What stands, for `headersSent`, in the place of an answer that was handed to node: a connection keeps its latest one.
 const SENT = 'sent'
 // What may have to wait for its client to read on: the system takes a shorter answer, if it takes anything.
 export const LONG_BYTES: number = 16 * 1024
@@ -45,8 +45,8 @@ export function createListener(service: Service): (req: IncomingMessage, res: Se
   return (req, res) => new Exchange(service, req, res).process()
 }
 
-/** What an exchange asks of the server, where that is one of this package. */
-export interface Host {
+/** What an exchange asks of its server, where that is one of this package. */
+export interface Owner {
   /** The field lines of an answer that keep its connection. */
   readonly keepAliveLines: string
   /** Told of a long answer, which may have to wait for its client to read on. */
@@ -62,12 +62,13 @@ export class Exchange implements RequestHead {
   readonly res: ServerResponse
   /** Its answer says `Connection: close`: the client takes no request behind it for processed (RFC 9112 §9.6). */
   isLast = false
-  /** Present where nobody stands between its response and the socket. */
-  host: Host | undefined
+  /** Present where nobody else stands between its response and the socket. */
+  owner: Owner | undefined
   readonly #service: Service
   readonly #started: number
   #verdict: Verdict | undefined
   #content: Uint8Array | undefined
+  #isRecorded = false
 
   constructor(service: Service, req: IncomingMessage, res: ServerResponse) {
     const { method = '', url: target = '', headers } = req
@@ -89,18 +90,20 @@ export class Exchange implements RequestHead {
     this.#readBody((body) => this.#finish(verdict.answer(body), false))
   }
 
+  /** Answers the request, unless it is answered: one that proves broken is, while its operation still runs. */
   send(reply: Reply, close: boolean): void {
     const { req, res } = this
+    if (res.headersSent) return
     if (reply.breaksOff === 'before') req.socket.destroy()
     if (req.socket.destroyed) return this.#record(undefined, 0)
     const length = lengthOf(reply)
     const time = Date.now()
     this.isLast ||= close || res.shouldKeepAlive === false
     const echo = this.#service.echo(this.headers)
-    if (this.host !== undefined && '_header' in res && !this.isLast && this.#isWhole(reply, length)) {
-      // Node's head costs 5 % of a request more, and 5 % that it leaves apart from the content, as two pieces.
+    if (this.owner !== undefined && '_header' in res && !this.isLast && this.#isWhole(reply, length)) {
+      // In one piece with a head of our own: by writeHead and end, the head takes 5 % of a request more, and to send it apart 5 %.
       res.statusCode = reply.status
-      res._header = rawAnswer(reply, length, `${textOf(echo)}${this.host.keepAliveLines}`, time)
+      res._header = rawAnswer(reply, length, `${textOf(echo)}${this.owner.keepAliveLines}`, time)
       res.end()
       res._header = SENT
     } else {
@@ -124,7 +127,7 @@ export class Exchange implements RequestHead {
       res.write(halfOf(reply), () => req.socket.destroySoon())
     } else if (length > LONG_BYTES) {
       res.end(typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body) // a string would be held twice
-      this.host?.hold(this)
+      this.owner?.hold(this)
     } else {
       res.end(reply.body)
     }
@@ -153,17 +156,18 @@ export class Exchange implements RequestHead {
       this.#content = body
       done(body)
     })
-    if (this.#service.record !== undefined && this.host === undefined) req.on('close', () => this.leave())
+    if (this.#service.record !== undefined && this.owner === undefined) req.on('close', () => this.leave())
   }
 
-  /** Records a request whose connection ended before all of its body came. */
+  /** Told that the connection ended: records the request if its body was still coming, and had no answer. */
   leave(): void {
     if (this.#verdict?.wantsBody && !this.req.complete && !this.res.headersSent) this.#record(undefined, 0)
   }
 
   #record(status: number | undefined, bytes: number, time: number = Date.now()): void {
     const { record } = this.#service
-    if (record === undefined || this.#verdict?.route?.isQuiet) return
+    if (record === undefined || this.#isRecorded || this.#verdict?.route?.isQuiet) return
+    this.#isRecorded = true
     record({
       head: this,
       operation: this.#verdict?.route?.operation,

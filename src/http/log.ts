@@ -157,7 +157,7 @@ const KNOWN: Record<'method' | 'path' | 'operation' | 'remote', Map<string, stri
   remote: new Map(),
 }
 
-/** A member whose value has most often been written before; `path` is given a whole request target. 1 % of a request less. */
+/** A member whose value has most often been written before; `path` is given a whole request target, redacted as all values are. 1 % of a request less. */
 function known(name: keyof typeof KNOWN, value: string | undefined): string {
   if (value === undefined) return ''
   const texts = KNOWN[name]

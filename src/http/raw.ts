@@ -6,9 +6,10 @@ import { timeWriter } from './time.ts'
 const ending = timeWriter(1_000, (time) => `${textOf([...EVERY_ANSWER, 'Date', time.toUTCString()])}\r\n`)
 
 /**
- * An answer as its bytes go over the wire (RFC 9112 §4), each of them a character.
+ * An answer as its bytes go over the wire (RFC 9112 §4), each of them a character. Nothing checks its field lines here: none may
+ * hold what a client sent, unless it was found to be visible ASCII.
  *
- * @param lines Field lines beside its own and those of every answer.
+ * @param lines Field lines beside its own and those of every answer, as text; `Connection` among them.
  * @param time For its Date, in milliseconds since 1970.
  */
 export function rawAnswer(reply: Reply & { body: string }, length: number, lines: string, time: number): string {

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import { http } from '../builtins.ts'
 import { methodNotAllowed } from './dispatch.ts'
-import { Exchange, type Host, type Service } from './exchange.ts'
+import { Exchange, type Owner, type Service } from './exchange.ts'
 import { Held } from './held.ts'
 import type { Limits } from './limits.ts'
 import { failureReply, malformedReply } from './malformed.ts'
@@ -43,7 +43,7 @@ export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #server: Server
   readonly #connections = new Map<Duplex, Connection>()
-  readonly #host: Host
+  readonly #owner: Owner
   #looksForStalls: NodeJS.Timeout | undefined
   #draining = false
   #cut = 0
@@ -59,7 +59,7 @@ export class HttpServer {
     this.#options = options
     const held = new Held(limits.held)
     const keepAliveLines = textOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${Math.floor(keepAlive / 1000)}`])
-    this.#host = { keepAliveLines, hold: (exchange) => held.add(exchange) }
+    this.#owner = { keepAliveLines, hold: (exchange) => held.add(exchange) }
     this.#server = http.createServer({
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headersTimeout,
@@ -198,7 +198,7 @@ export class HttpServer {
     // The connection's last answer is given: what still comes is read, so that the client gets to reading, and dropped.
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
     const exchange = new Exchange(this.#options.service, req, res)
-    exchange.host = this.#host // no closure of this call: it would keep all requests of a connection, each the one before
+    exchange.owner = this.#owner // no closure of this call: it would keep all requests of a connection, each the one before
     exchange.isLast = this.#draining
     this.#received++
     connection.latest = exchange

@@ -1,4 +1,4 @@
-/** A function that writes a time, in milliseconds since 1970, and anew only when another period of so many has begun. */
+/** A function that writes a time, in milliseconds since 1970; anew only when another `period`, of so many milliseconds, has begun. */
 export function timeWriter(period: number, write: (time: Date) => string): (time: number) => string {
   let last = Number.NaN
   let text = ''

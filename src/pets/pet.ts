@@ -62,7 +62,7 @@ const MAX_USUAL_BYTES = 1_024
 /** Reads a NewPet from JSON of the usual form, undefined where it has another: adding a pet takes 3 % less than by parsing it. */
 export function readUsualPet(json: Buffer): NewPet | undefined {
   if (json.length > MAX_USUAL_BYTES) return undefined
-  const found = USUAL.exec(json.toString()) // taken apart by index: with a spread to put it together it took longer than JSON.parse
+  const found = USUAL.exec(json.toString()) // and no array pattern, no spread: they would take longer than JSON.parse
   if (found === null) return undefined
   const name = found[1] ?? ''
   const categoryId = Number(found[2])

@@ -49,6 +49,18 @@ async function startSlow(t: TestContext): Promise<SlowServer> {
   return { server, url, begun: () => begun.map(({ target }) => target), answerNext }
 }
 
+test('a request that proves broken while its operation runs is answered once', async (t) => {
+  const { url, answerNext } = await startSlow(t)
+  const connection = new RawConnection(t, { url })
+  await connection.write(`${get('/1', CHUNKED)}ZZ\r\n`)
+  await assertLastError(connection, 400, 'bad_request')
+  assert.equal(await answerNext(), '/1')
+  const other = new RawConnection(t, { url })
+  await other.write(get('/2'))
+  assert.equal(await answerNext(), '/2')
+  assert.equal((await other.read()).status, 200)
+})
+
 test('pipelined requests are processed one after the other', async (t) => {
   const { url, answerNext } = await startSlow(t)
   const connection = new RawConnection(t, { url })

@@ -128,11 +128,30 @@ test('clients that add again when they are answered are waited for, and go out i
   assert.equal(store.size, 80)
 })
 
-test('a client that does not add again holds up the others for a moment only', async (t) => {
+test('a client that does not add again is not waited for without end', async (t) => {
   const store = await open(t, `${folderOf(t)}/pets.json`)
   await Promise.all([store.add({ name: 'gone', categoryId: 1 }), store.add({ name: 'stays', categoryId: 1 })])
   for (let round = 0; round < 3; round++) assert.ok((await store.add({ name: 'stays', categoryId: 1 })).ok)
   assert.equal(store.size, 5)
+})
+
+test('additions keep their order with a reset among them, and are written before the end', async (t) => {
+  const path = `${folderOf(t)}/pets.json`
+  const store = await open(t, path)
+  const add = (name: string) => store.add({ name, categoryId: 1 })
+  const before = [add('a'), add('b')]
+  const reset = store.reset([{ name: 'new', categoryId: 1 }])
+  const after = [add('c'), add('d')]
+  await before[0]
+  const last = add('e')
+  await store.close()
+  assert.deepEqual(
+    await Promise.all([...before, ...after, last].map(async (added) => (await added).ok)),
+    Array(5).fill(true),
+  )
+  assert.equal(await reset, true)
+  const again = await open(t, path)
+  assert.deepEqual(again.page({ limit: 9, after: 0 }).json.match(/(?<="name":")\w+/g), ['new', 'c', 'd', 'e'])
 })
 
 test('a file written by hand is read, and written anew with a checksum', async (t) => {
