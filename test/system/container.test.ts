@@ -106,7 +106,9 @@ function suite(engine: Engine): void {
     const entries = ours.flatMap((file) => must('tar', '--numeric-owner', '-tvf', file).trim().split('\n'))
     const shown = entries.map((entry) => entry.replace(/^(\S+) +(\S+) .* (\S+)$/, '$3 $1 $2'))
     const named = shown.map((entry) => entry.replace(/-[A-Z\d]{8}\.js/, '.js')) // what is shared, or loaded later, has a hash
-    const files = ['chunk.js', 'index.js', 'openapi.js', 'page.html'].map((name) => `app/${name} -rw-r--r-- 0/0`)
+    const files = ['chunk.js', 'index.js', 'openapi.js', 'page.html', 'snapshot-store.js'].map(
+      (name) => `app/${name} -rw-r--r-- 0/0`,
+    )
     assert.deepEqual(
       [...new Set(named)].sort(),
       ['app/ drwxr-xr-x 0/0', ...files, 'app/main.js -rwxr-xr-x 0/0', 'data/ drwxr-xr-x 65532/65532'].sort(),

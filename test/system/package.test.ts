@@ -28,7 +28,7 @@ after(() => rmSync(folder, { recursive: true }))
 
 test('the package holds what src is built to, README and LICENSE, in less than 60 kB, and depends on nothing', () => {
   const files = packed.files.map((path) => path.replace(/^(dist\/[\w-]+)-[A-Z\d]{8}\.js$/, '$1.js'))
-  const built = ['main', 'index', 'chunk', 'openapi'].map((name) => `dist/${name}.js`)
+  const built = ['main', 'index', 'chunk', 'openapi', 'snapshot-store'].map((name) => `dist/${name}.js`)
   const declarations = DECLARED.map((name) => `dist/${name}.d.ts`)
   const expected = [...built, ...declarations, 'LICENSE', 'README.md', 'package.json']
   assert.deepEqual([...new Set(files)].sort(), expected.sort())
