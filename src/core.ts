@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { FullPages } from './api/full-pages.ts'
 import { routes } from './api/routes.ts'
-import { Keyring } from './http/bearer.ts'
 import { crypto } from './builtins.ts'
+import { Keyring } from './http/bearer.ts'
 import { corsFields } from './http/cors.ts'
 import { createDispatch } from './http/dispatch.ts'
 import type { Service } from './http/exchange.ts'
@@ -86,11 +86,12 @@ const NO_LINES: readonly string[] = []
 /** Opens the store, and begins an empty one with the animals of the options. */
 export async function openStore(options: Options, log: Log): Promise<PetStore> {
   const { maxStore, pets, snapshot: path } = options
-  let store: PetStore = new MemoryStore(maxStore)
-  if (path !== undefined) {
-    const { openSnapshotStore } = await import('./pets/snapshot-store.ts')
-    store = await openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
-  }
+  const store =
+    path === undefined
+      ? new MemoryStore(maxStore)
+      : await (
+          await import('./pets/snapshot-store.ts')
+        ).openSnapshotStore({ path, maxBytes: maxStore, report: log.event })
   try {
     if (store.size > 0 || pets.length === 0 || (await store.reset(pets))) return store
     throw cannotBegin(options)
