@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { http } from './builtins.ts'
 import { HELP, type Healthcheck, readConfig } from './config.ts'
 import { generateApiKey } from './core.ts'
@@ -78,12 +76,12 @@ async function askWhetherReady({ host, port }: Healthcheck, stderr: LogStream): 
   try {
     if (port === 0) throw new Error('a server on port 0 has another one: give that')
     // Not by fetch, which refuses some ports.
-    const [answer]: IncomingMessage[] = await once(
-      http.get(url, { signal: AbortSignal.timeout(HEALTHCHECK_TIMEOUT) }),
-      'response',
+    const signal = AbortSignal.timeout(HEALTHCHECK_TIMEOUT)
+    const answer = await new Promise<IncomingMessage>((resolve, reject) =>
+      http.get(url, { signal }, resolve).on('error', reject),
     )
-    if (answer?.statusCode === 200) return 0
-    why = `${answer?.statusCode} ${answer && (await text(answer))}`
+    if (answer.statusCode === 200) return 0
+    why = `${answer.statusCode} ${(await answer.setEncoding('utf8').toArray()).join('')}`
   } catch (error) {
     why = messageOf(error)
   }

@@ -1,8 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { Server as NetServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { setImmediate as turn } from 'node:timers/promises'
-import { http } from '../builtins.ts'
+import { http, net, timers } from '../builtins.ts'
 import { methodNotAllowed } from './dispatch.ts'
 import { Exchange, type Owner, type Service } from './exchange.ts'
 import { Held } from './held.ts'
@@ -10,6 +9,8 @@ import type { Limits } from './limits.ts'
 import { failureReply, malformedReply } from './malformed.ts'
 import { rawAnswer, textOf } from './raw.ts'
 import { type ErrorReply, lengthOf } from './reply.ts'
+
+const { setImmediate: turn } = timers // taken at once: a test's fake timers come later
 
 /** What an {@link HttpServer} is made of. */
 export interface HttpServerOptions {
@@ -122,7 +123,7 @@ export class HttpServer {
       await turn()
     }
     // net's close and not http's: that one destroys connections whose answer is still on its way to a slow reader.
-    const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve))
+    const closed = new Promise((resolve) => net.Server.prototype.close.call(this.#server, resolve))
     this.#draining = true
     for (const { latest } of this.#connections.values()) {
       if (isInFlight(latest) && !latest.res.headersSent) latest.isLast = true

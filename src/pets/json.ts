@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer'
+import { buffer } from '../builtins.ts'
 import type { Result } from './pet.ts'
 
 // What decoding puts in the place of what is not UTF-8.
@@ -34,7 +34,7 @@ export function parseJson(text: string): Result<unknown> {
 /** Reads the bytes of a body as {@link parseJson} reads a text. */
 export function parseJsonBytes(bytes: Buffer): Result<unknown> {
   const text = bytes.toString()
-  if (!text.includes(REPLACEMENT) || isUtf8(bytes)) return parseJson(text)
+  if (!text.includes(REPLACEMENT) || buffer.isUtf8(bytes)) return parseJson(text)
   return { ok: false, issues: [{ path: '', code: 'syntax', message: 'it is not valid UTF-8' }] }
 }
 

@@ -37,6 +37,18 @@ test('the package holds what src is built to, README and LICENSE, in less than 6
   for (const name of Object.keys(manifest)) assert.doesNotMatch(name, /^(peer|optional|bundle.*)?dependencies/i)
 })
 
+test('a start loads three files, and no module of node by an import, which would load what nobody asked for', () => {
+  const loaded = new Set(['main.js'])
+  for (const file of loaded) {
+    const code = readFileSync(join(consumer, 'node_modules/petstore-server/dist', file), 'utf8')
+    for (const [, specifier = ''] of code.matchAll(/(?:from|import) "([^"]+)";$/gm)) {
+      assert.match(specifier, /^\.\/chunk-/)
+      loaded.add(specifier.slice('./'.length))
+    }
+  }
+  assert.equal(loaded.size, 3)
+})
+
 test('publint finds nothing', async () => {
   assert.match(await run(folder, 'npx', '--yes', 'publint@0.3.25', '--strict', packed.path), /All good!/)
 })
