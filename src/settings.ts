@@ -60,6 +60,8 @@ export const TABLE: string = `\
   --control-port N        PETSTORE_CONTROL_PORT     port of the test controls: reset, requests, faults (off)
   --control-host ADDRESS  PETSTORE_CONTROL_HOST     address that the test controls listen on (127.0.0.1)`
 
+const ROWS = [...TABLE.matchAll(/^ {2}(\S+)(?: ([A-Z]+))? +([A-Z_]+) /gm)]
+
 /** How the settings of the table are read. */
 export const SETTINGS: { readonly [K in keyof Config]: Setting<Config[K]> } = {
   port: setting('--port', digits(RULES.port), 8080),
@@ -85,6 +87,6 @@ export const SETTINGS: { readonly [K in keyof Config]: Setting<Config[K]> } = {
 
 /** A setting of the table: its row is found by the flag. */
 function setting<T>(flag: string, parse: (text: string) => T, absent: T): Setting<T> {
-  const [, value, variable = ''] = new RegExp(`^  ${flag}(?: ([A-Z]+))? +([A-Z_]+) `, 'm').exec(TABLE) ?? []
+  const [, , value, variable = ''] = ROWS.find((row) => row[1] === flag) ?? []
   return { flag, ...(value !== undefined && { value }), variable, default: absent, parse }
 }
