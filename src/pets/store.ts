@@ -64,7 +64,9 @@ type Indexes = Record<PetStatus, Numbers>
  */
 export class MemoryStore implements PetStore {
   readonly #maxBytes: number
-  #ids = new Numbers()
+  /** How many pets have the ids from 1 on: all, unless a file was edited. The ids of the others are listed. */
+  #counted = 0
+  #listed = new Numbers()
   #texts = new Texts()
   /** The indexes of the pets of each status. */
   #indexes: Indexes = { available: new Numbers(), pending: new Numbers(), sold: new Numbers() }
@@ -76,7 +78,7 @@ export class MemoryStore implements PetStore {
   }
 
   get size(): number {
-    return this.#ids.length
+    return this.#texts.length
   }
 
   *values(): IterableIterator<string> {
@@ -84,20 +86,19 @@ export class MemoryStore implements PetStore {
   }
 
   get(id: number): string | undefined {
-    // Where no id is missing, as none is unless a file was edited, the place is known.
-    const index = id <= this.size && this.#ids.at(id - 1) === id ? id - 1 : this.#ids.firstAbove(id - 1)
-    return this.#ids.at(index) === id ? this.#texts.at(index) : undefined
+    const index = this.#firstAbove(id - 1)
+    return index < this.size && this.#idAt(index) === id ? this.#texts.at(index) : undefined
   }
 
   page({ limit, after, status }: PageQuery): Page {
-    const first = this.#ids.firstAbove(after)
+    const first = this.#firstAbove(after)
     return status === undefined ? this.#pageOfAll(first, limit) : this.#pageOf(this.#indexes[status], first, limit)
   }
 
   #pageOfAll(first: number, limit: number): Page {
     const end = Math.min(first + limit, this.size)
     const json = `[${this.#texts.join(first, end)}]`
-    return end === this.size ? { json } : { json, next: this.#ids.at(end - 1) }
+    return end === this.size ? { json } : { json, next: this.#idAt(end - 1) }
   }
 
   #pageOf(indexes: Numbers, first: number, limit: number): Page {
@@ -106,7 +107,7 @@ export class MemoryStore implements PetStore {
     const texts: string[] = []
     for (let at = start; at < end; at++) texts.push(this.#texts.at(indexes.at(at)))
     const json = `[${texts.join(',')}]`
-    return end === indexes.length ? { json } : { json, next: this.#ids.at(indexes.at(end - 1)) }
+    return end === indexes.length ? { json } : { json, next: this.#idAt(indexes.at(end - 1)) }
   }
 
   add(pet: NewPet): Added {
@@ -129,15 +130,17 @@ export class MemoryStore implements PetStore {
   /** Adds a pet that has its id already, above all that are here, whether or not there is room. */
   keep({ id, json, bytes, status }: StoredPet): void {
     this.#texts.push(json, bytes) // first, for it may find no memory
-    if (status !== undefined) this.#indexes[status].push(this.size)
-    this.#ids.push(id)
+    if (status !== undefined) this.#indexes[status].push(this.size - 1)
+    if (id === this.size) this.#counted = id
+    else this.#listed.push(id)
     this.#bytes += bytes
   }
 
   reset(pets: readonly NewPet[]): boolean {
     const fresh = new MemoryStore(this.#maxBytes)
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
-    this.#ids = fresh.#ids
+    this.#counted = fresh.#counted
+    this.#listed = fresh.#listed
     this.#texts = fresh.#texts
     this.#indexes = fresh.#indexes
     this.#bytes = fresh.#bytes
@@ -145,7 +148,16 @@ export class MemoryStore implements PetStore {
   }
 
   get #lastId(): number {
-    return this.size === 0 ? 0 : this.#ids.at(this.size - 1)
+    return this.size === 0 ? 0 : this.#idAt(this.size - 1)
+  }
+
+  #idAt(index: number): number {
+    return index < this.#counted ? index + 1 : this.#listed.at(index - this.#counted)
+  }
+
+  /** The index of the first pet whose id is greater; the size where none is. */
+  #firstAbove(id: number): number {
+    return id < this.#counted ? Math.max(Math.floor(id), 0) : this.#counted + this.#listed.firstAbove(id)
   }
 
   isWritable(): boolean {

@@ -144,21 +144,26 @@ for (const name of ['Rex', 'é', '漢字', '🐕', '\u0000', '\ud83d', '"\\', ''
   })
 }
 
-test('get() finds ids with gaps between them, of up to 15 digits, and none of those between', () => {
-  const store = new MemoryStore(Infinity)
-  const ids = [2, 3, 2 ** 32, 2 ** 32 + 1, 2 ** 42 + 1, 999_999_999_999_999]
-  for (const id of ids) store.keep({ id, json: petJson(id, REX), bytes: petJson(id, REX).length, status: undefined })
-  for (const id of ids) assert.equal(store.get(id), petJson(id, REX))
-  for (const id of [1, 4, 2 ** 32 + 2, 2 ** 42, 2 ** 42 + 2]) assert.equal(store.get(id), undefined)
-  const far = new MemoryStore(Infinity)
-  far.keep({
-    id: 2 ** 32 + 1,
-    json: petJson(2 ** 32 + 1, REX),
-    bytes: petJson(2 ** 32 + 1, REX).length,
-    status: 'sold',
+for (const ids of [
+  [1, 2, 3],
+  [1, 2, 3, 5, 9],
+  [2, 3, 2 ** 32, 2 ** 32 + 1, 2 ** 42 + 1, 999_999_999_999_999],
+  [2 ** 32 + 1],
+]) {
+  test(`get() and page() find the ids ${ids.join(', ')}, and none of those between`, () => {
+    const store = new MemoryStore(Infinity)
+    for (const id of ids) store.keep({ id, json: petJson(id, REX), bytes: petJson(id, REX).length, status: 'sold' })
+    for (const id of ids) assert.equal(store.get(id), petJson(id, REX))
+    for (const id of ids.flatMap((id) => [id - 1, id + 1]))
+      assert.equal(store.get(id) === undefined, !ids.includes(id), `${id}`)
+    for (const after of [0, ...ids.flatMap((id) => [id - 1, id, id + 1])]) {
+      const behind = ids.filter((id) => id > after)
+      const page = { ids: behind.slice(0, 2), next: behind.length > 2 ? behind[1] : undefined }
+      assert.deepEqual(shown(store, { limit: 2, after }), page, `after ${after}`)
+      assert.deepEqual(shown(store, { limit: 2, after, status: 'sold' }), page, `after ${after}, sold`)
+    }
   })
-  assert.equal(far.get(2 ** 32 + 1), petJson(2 ** 32 + 1, REX))
-})
+}
 
 test('a pet that is refused uses neither an id nor room', () => {
   const large: NewPet = { name: 'x'.repeat(100), categoryId: 1 }
