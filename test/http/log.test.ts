@@ -91,6 +91,20 @@ describe('a log in JSON', () => {
     assert.equal(line, `{"time":"${TIME}","status":400,"ms":0,"bytes":9}\n`)
   })
 
+  test('tells requests of one target apart by method and operation', async (t) => {
+    for (const [method, operation] of [
+      ['GET', 'listPets'],
+      ['POST', 'createPet'],
+      ['PUT', undefined],
+      ['GET', undefined],
+      ['GET', 'listPets'],
+    ] as const) {
+      const line = JSON.parse(await written(t, 'json', { ...ENTRY, target: '/v1/pets', method, operation }))
+      assert.deepEqual([line.method, line.path, line.operation], [method, '/v1/pets', operation])
+      t.mock.timers.reset()
+    }
+  })
+
   test('holds a null for the status where the client left', async (t) => {
     const line = await written(t, 'json', { ...ENTRY, status: undefined })
     assert.match(line, /,"status":null,/)
