@@ -37,6 +37,7 @@ test('the package holds what src is built to, README and LICENSE, in less than 6
   for (const name of Object.keys(manifest)) assert.doesNotMatch(name, /^(peer|optional|bundle.*)?dependencies/i)
 })
 
+// The script `bundle` lets what is loaded later import all the rest: esbuild then puts what they share in one file and not four.
 test('a start loads three files, and no module of node by an import, which would load what nobody asked for', () => {
   const loaded = new Set(['main.js'])
   for (const file of loaded) {
