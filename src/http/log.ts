@@ -149,16 +149,24 @@ function asciiJson(value: string): string {
 
 const NOT_ASCII = /[\u007f-\uffff]/g
 const MAX_KNOWN = 1_000
-const MAX_KNOWN_LENGTH = 200
-const KNOWN = new Map<string, { method: string | undefined; operation: string | undefined; text: string }>()
+const MAX_KNOWN_LENGTH = 300
+// By operation, for GET and POST of one target take turns.
+const KNOWN = new Map<string | undefined, Map<string, { method: string | undefined; text: string }>>()
 
-/** The members that tell what was asked for. Most often it was before, and is written as it was: 1 % of a request less, 4 where there is a query. */
+/**
+ * The members that tell what was asked for. Most often it was before, and is written as it was: 1 % of a request less, 4 where
+ * there is a query.
+ *
+ * @param target Redacted: keys that are exchanged make it another one.
+ */
 function asked(method: string | undefined, target: string, operation: string | undefined): string {
-  const known = KNOWN.get(target)
-  if (known !== undefined && known.method === method && known.operation === operation) return known.text
+  let targets = KNOWN.get(operation)
+  if (targets === undefined) KNOWN.set(operation, (targets = new Map()))
+  const known = targets.get(target)
+  if (known !== undefined && known.method === method) return known.text
   const text = `${member('method', method)}${member('path', hideValues(target))}${member('operation', operation)}`
-  if (KNOWN.size === MAX_KNOWN) KNOWN.clear()
-  if (target.length <= MAX_KNOWN_LENGTH) KNOWN.set(target, { method, operation, text })
+  if (targets.size === MAX_KNOWN) targets.clear()
+  if (target.length + text.length <= MAX_KNOWN_LENGTH) targets.set(target, { method, text })
   return text
 }
 

@@ -129,9 +129,13 @@ export class MemoryStore implements PetStore {
 
   /** Adds a pet that has its id already, above all that are here, whether or not there is room. */
   keep({ id, json, bytes, status }: StoredPet): void {
-    this.#texts.push(json, bytes) // first, for it may find no memory
-    if (status !== undefined) this.#indexes[status].push(this.size - 1)
-    if (id === this.size) this.#counted = id
+    const indexes = status && this.#indexes[status]
+    const isCounted = id === this.size + 1
+    indexes?.makeRoom() // whatever finds no memory does so before anything has changed
+    if (!isCounted) this.#listed.makeRoom()
+    this.#texts.push(json, bytes)
+    indexes?.push(this.size - 1)
+    if (isCounted) this.#counted = id
     else this.#listed.push(id)
     this.#bytes += bytes
   }

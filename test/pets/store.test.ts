@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { type NewPet, PET_STATUSES, petJson } from '../../src/pets/pet.ts'
 import { type PageQuery, MemoryStore } from '../../src/pets/store.ts'
 import { Random } from '../support.ts'
@@ -163,6 +163,62 @@ for (const ids of [
       assert.deepEqual(shown(store, { limit: 2, after, status: 'sold' }), page, `after ${after}, sold`)
     }
   })
+}
+
+/** Lets the nth time that memory is asked for fail. */
+function failAllocation(t: TestContext, nth: number): void {
+  const { Float64Array: Real } = globalThis
+  const { allocUnsafeSlow } = Buffer
+  let count = 0
+  const allocate = () => {
+    if (++count === nth) throw new RangeError('Array buffer allocation failed')
+  }
+  t.mock.method(Buffer, 'allocUnsafeSlow', (size: number) => {
+    allocate()
+    return allocUnsafeSlow(size)
+  })
+  class Failing extends Real {
+    constructor(length: number) {
+      if (length > 0) allocate()
+      super(length)
+    }
+  }
+  Object.assign(globalThis, { Float64Array: Failing })
+  t.after(() => Object.assign(globalThis, { Float64Array: Real }))
+}
+
+// Slabs, ends, places of each status and, where ids do not begin at 1, ids.
+for (const [first, allocations] of [
+  [1, 7],
+  [7, 9],
+] as const) {
+  for (let nth = 1; nth <= allocations; nth++) {
+    test(`a pet for which there is no memory is not added, and all others are (allocation ${nth}, from id ${first})`, (t) => {
+      const store = new MemoryStore(Infinity)
+      const model: { id: number; json: string; status: string | undefined }[] = []
+      let failed = 0
+      failAllocation(t, nth)
+      for (let count = 0; count < 2_000; count++) {
+        const id = (model.at(-1)?.id ?? first - 1) + 1
+        const status = (['sold', 'pending', undefined] as const)[count % 3]
+        const json = `{"id":${id}}`
+        try {
+          store.keep({ id, json, bytes: json.length, status })
+          model.push({ id, json, status })
+        } catch {
+          failed++
+        }
+      }
+      assert.equal(failed, 1)
+      assert.equal(store.size, model.length)
+      for (const { id, json } of model) assert.equal(store.get(id), json)
+      for (const status of ['sold', 'pending'] as const) {
+        const pets = model.filter((pet) => pet.status === status)
+        const { json } = store.page({ limit: 2_000, after: 0, status })
+        assert.equal(json, `[${pets.map(({ json }) => json).join(',')}]`)
+      }
+    })
+  }
 }
 
 test('a pet that is refused uses neither an id nor room', () => {
