@@ -169,8 +169,8 @@ class SnapshotStore implements PetStore {
 
   /** How many additions go out next; undefined where no other could join them, because of a task or the end. */
   #countJoinable(): number | undefined {
-    const [next = [], ...behind] = this.#waiting
-    return Array.isArray(next) && behind.length === 0 && this.#closing === undefined ? next.length : undefined
+    const next = this.#waiting[0] ?? []
+    return Array.isArray(next) && this.#waiting.length <= 1 && this.#closing === undefined ? next.length : undefined
   }
 
   async #write(batch: readonly Addition[]): Promise<void> {

@@ -100,8 +100,7 @@ test('what was added is there after the next start, and ids go on', async (t) =>
 async function countSyncs(t: TestContext, folder: string): Promise<() => number> {
   const probe = await openFile(`${folder}/probe`, 'w')
   t.after(() => probe.close())
-  const sync = mock.method(Object.getPrototypeOf(probe), 'datasync')
-  t.after(() => sync.mock.restore())
+  const sync = t.mock.method(Object.getPrototypeOf(probe), 'datasync')
   return () => sync.mock.callCount()
 }
 
