@@ -1,71 +1,22 @@
+import { randomBytes } from 'node:crypto'
+import type { Writable } from 'node:stream'
+import { inspect } from 'node:util'
+import { getHeapStatistics } from 'node:v8'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
-import { LIMITS, type Limits } from './http/limits.ts'
-import type { LogFormat, LogStream } from './http/log.ts'
-import { describeIssues, type NewPet, validateNewPets } from './pets/pet.ts'
-import { BOOLEAN, checkMembers, integer, oneOf, type Rule, type Rules, shape, text } from './rules.ts'
+import { type NewPet, validateNewPets } from './pets/pet.ts'
+import type { PetstoreOptions } from './types.ts'
 
-/** How a petstore without a socket is set up; every option may be left out. */
-export interface CreateOptions {
-  /** Path that all operations stand under; `/v1` unless given. */
-  basePath?: string | undefined
-  /** Keys that are valid, each 8 to 256 characters of RFC 6750's token form; one is generated unless given. */
-  apiKeys?: readonly string[] | undefined
-  /** Animals that an empty store begins with, and comes back to by `reset()`, ids from 1 on; none unless given. */
-  pets?: readonly NewPet[] | undefined
-  /** Bytes that a request's body may have; 65,536 unless given. */
-  maxBody?: number | undefined
-  /** Bytes of animals' JSON that are kept, beyond which a create is answered 507; 256 MiB unless given. */
-  maxStore?: number | undefined
-  /** `gone` answers getPet with 410, as after its removal on 5 December 2030; `deprecated` unless given. */
-  getPet?: 'deprecated' | 'gone' | undefined
-  /** Whether `/` shows a page; true unless given. */
-  page?: boolean | undefined
-  /** Origin whose scripts may call, such as `https://shop.example`, or `*` for any; none unless given. */
-  cors?: string | undefined
-  /** How many of the latest requests `requests` holds; 1,000 unless given, 0 for none. */
-  journal?: number | undefined
-  /** Form of the log; `off` unless given. */
-  log?: LogFormat | undefined
-  /** Where the log goes; standard output unless given. */
-  logStream?: LogStream | undefined
-}
+type WithDefault = Exclude<keyof PetstoreOptions, 'cors' | 'logStream' | 'snapshot' | 'controlPort'>
 
-/** How a petstore that listens is set up; every option may be left out. */
-export interface PetstoreOptions extends CreateOptions {
-  /** Port to listen on; 0, the default, picks a free one. */
-  port?: number | undefined
-  /** Address to listen on; `127.0.0.1` unless given. */
-  host?: string | undefined
-  /** Path of the JSON file that keeps the animals; without one they end with the process. */
-  snapshot?: string | undefined
-  /** Open connections beyond which further ones are closed at once; 10,000 unless given. */
-  maxConnections?: number | undefined
-  /** Seconds that an idle connection is kept; 75 unless given. */
-  keepAlive?: number | undefined
-  /** Port of the test controls, 0 for a free one; there are none over HTTP unless given. */
-  controlPort?: number | undefined
-  /** Address that the test controls listen on; `127.0.0.1` unless given. */
-  controlHost?: string | undefined
-  /** Bounds on size and time of requests. */
-  limits?: Partial<Limits> | undefined
-}
+export type Options = PetstoreOptions & { [K in WithDefault]: NonNullable<PetstoreOptions[K]> }
 
-type Defaulted = Exclude<
-  keyof PetstoreOptions,
-  'apiKeys' | 'cors' | 'logStream' | 'snapshot' | 'controlPort' | 'limits'
->
+const HEAP_LIMIT = getHeapStatistics().heap_size_limit
 
-/** Options as they are read: with their defaults. */
-export type Options = PetstoreOptions & Defaults & { limits: Limits }
-
-type Defaults = { [K in Defaulted]: NonNullable<PetstoreOptions[K]> }
-
-/** What the options are unless given. */
-export const DEFAULTS: Defaults = {
+export const DEFAULTS: Omit<Pick<Options, WithDefault>, 'apiKeys'> = {
   basePath: '/v1',
   pets: [],
   maxBody: 64 * 2 ** 10,
-  maxStore: 256 * 2 ** 20,
+  maxStore: Math.min(Math.floor(HEAP_LIMIT / 4), 256 * 2 ** 20),
   getPet: 'deprecated',
   page: true,
   journal: 1_000,
@@ -77,99 +28,136 @@ export const DEFAULTS: Defaults = {
   controlHost: '127.0.0.1',
 }
 
-function isLogStream(value: unknown): value is LogStream {
-  if (typeof value !== 'object' || value === null || !('write' in value) || !('on' in value)) return false
-  return typeof value.write === 'function' && typeof value.on === 'function'
+/** What a value must be. */
+export interface Rule<T> {
+  readonly mustBe: string
+  /** Whether it has the right type; a TypeError otherwise. */
+  isType(value: unknown): value is T
+  /** Whether it is in range; a RangeError otherwise. */
+  isInRange?(value: T): boolean
+  /** Messages never show the value. */
+  readonly isSecret?: true
 }
 
-const HOST = text(/^[\w.:%-]+$/, 'a host name or an IP address')
+const isString = (value: unknown): value is string => typeof value === 'string'
+
+export function integer(
+  minimum: number,
+  maximum: number,
+  mustBe = `an integer from ${minimum} to ${maximum}`,
+): Rule<number> {
+  const isInRange = (value: number) => Number.isInteger(value) && value >= minimum && value <= maximum
+  return { mustBe, isType: (value) => typeof value === 'number', isInRange }
+}
+
+export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
+  const isType = (value: unknown): value is T => isString(value)
+  return { mustBe: `one of ${words.join(', ')}`, isType, isInRange: (value) => words.includes(value) }
+}
+
+function matching(pattern: RegExp, mustBe: string): Rule<string> {
+  return { mustBe, isType: isString, isInRange: (value) => pattern.test(value) }
+}
+
+export const BOOLEAN: Rule<boolean> = { mustBe: 'true or false', isType: (value) => typeof value === 'boolean' }
+
+const HOST = matching(/^[\w.:%-]+$/, 'a host name or an IP address')
 const PORT = integer(0, 65_535)
-const MAX_MILLISECONDS = 2 ** 31 - 1
+const MAX_STORE = Math.floor(HEAP_LIMIT / 2)
+const MAX_STORE_MUST_BE = `an integer from 1 to ${MAX_STORE}, half of V8's heap limit: node --max-old-space-size=MB raises it`
 
 /** What every option must be. */
-export const OPTION_RULES: { readonly [K in keyof PetstoreOptions]-?: Rule<NonNullable<PetstoreOptions[K]>> } = {
-  basePath: text(
+export const RULES: { readonly [K in keyof PetstoreOptions]-?: Rule<NonNullable<PetstoreOptions[K]>> } = {
+  basePath: matching(
     /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
     'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
   ),
   apiKeys: {
     mustBe: `an array of one key or more, each ${KEY_MUST_BE}`,
-    isShape: (value): value is readonly string[] =>
-      Array.isArray(value) && Array.from(value).every((key) => typeof key === 'string'),
+    isType: (value): value is readonly string[] => Array.isArray(value) && Array.from(value).every(isString),
     isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
     isSecret: true,
   },
-  pets: shape('an array of NewPet', (value): value is readonly NewPet[] => Array.isArray(value)),
+  pets: { mustBe: 'an array of NewPet', isType: (value): value is readonly NewPet[] => Array.isArray(value) },
   maxBody: integer(1, 256 * 2 ** 20),
-  maxStore: integer(1, 1024 * 2 ** 30),
+  maxStore: integer(1, MAX_STORE, MAX_STORE_MUST_BE),
   getPet: oneOf(['deprecated', 'gone']),
   page: BOOLEAN,
   cors: {
     mustBe: 'an origin such as https://shop.example, without a path, or *',
-    isShape: (value): value is string => typeof value === 'string',
+    isType: isString,
     isInRange: (origin) => origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin),
   },
   journal: integer(0, 1_000_000),
   log: oneOf(['text', 'json', 'off']),
-  logStream: shape('a stream to write to', isLogStream),
+  logStream: { mustBe: 'a stream to write to', isType: isWritable },
   port: PORT,
   host: HOST,
-  snapshot: text(/./, 'the path of a file'),
+  snapshot: matching(/./, 'the path of a file'),
   maxConnections: integer(1, 1_000_000),
   keepAlive: integer(1, 86_400),
   controlPort: PORT,
   controlHost: HOST,
-  limits: shape(
-    'an object of limits',
-    (value): value is Partial<Limits> => typeof value === 'object' && value !== null,
-  ),
 }
 
-const LIMIT_RULES: Rules = Object.fromEntries(Object.keys(LIMITS).map((name) => [name, integer(0, MAX_MILLISECONDS)]))
+function isWritable(value: unknown): value is Writable {
+  if (typeof value !== 'object' || value === null || !('write' in value) || !('on' in value)) return false
+  return typeof value.write === 'function' && typeof value.on === 'function'
+}
 
-const NEED_A_SOCKET = [
-  'port',
-  'host',
-  'snapshot',
-  'maxConnections',
-  'keepAlive',
-  'controlPort',
-  'controlHost',
-  'limits',
-]
-const CREATE_RULES: Rules = Object.fromEntries(
-  Object.entries(OPTION_RULES).filter(([name]) => !NEED_A_SOCKET.includes(name)),
-)
+const SOCKET_ONLY = new Set(['port', 'host', 'snapshot', 'maxConnections', 'keepAlive', 'controlPort', 'controlHost'])
+const CREATE_RULES = Object.fromEntries(Object.entries(RULES).filter(([name]) => !SOCKET_ONLY.has(name)))
 
 /**
- * Checks options and fills in what is left out.
+ * Checks options and fills in the defaults.
  *
  * @throws TypeError or RangeError that names the option, the value and what it must be.
  */
 export function readOptions(given: PetstoreOptions, hasSocket: boolean): Options {
-  checkMembers('options', given, hasSocket ? OPTION_RULES : CREATE_RULES)
-  const { limits, pets, ...rest } = definedOf(given)
-  return { ...DEFAULTS, ...rest, pets: readNewPets('pets', pets ?? []), limits: readLimits(limits ?? {}) }
+  checkMembers('options', given, hasSocket ? RULES : CREATE_RULES)
+  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+  return {
+    ...DEFAULTS,
+    apiKeys: [randomBytes(24).toString('base64url')],
+    ...defined,
+    pets: readNewPets('pets', given.pets ?? []),
+  }
 }
 
-function readLimits(given: Partial<Limits>): Limits {
-  checkMembers('limits', given, LIMIT_RULES)
-  const limits = { ...LIMITS, ...definedOf(given) }
-  const { headersTimeout, requestTimeout } = limits
-  if (headersTimeout <= requestTimeout || requestTimeout === 0) return limits
-  throw new RangeError(`headersTimeout ${headersTimeout} must be at most requestTimeout, ${requestTimeout}`)
-}
-
-/** An object without the members that are undefined. */
-function definedOf<T extends object>(object: T): Defined<T> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Defined<T>
-}
-
-type Defined<T> = { [K in keyof T]?: NonNullable<T[K]> }
-
-/** Reads animals. @throws TypeError that names the first one that is wrong, and what is wrong with it. */
+/** @throws TypeError that names the first pet that is wrong, and what is wrong with it. */
 export function readNewPets(name: string, input: unknown): NewPet[] {
   const pets = validateNewPets(input)
   if (pets.ok) return pets.value
-  throw new TypeError(`${name} must be an array of NewPet: ${describeIssues(pets.issues)}`)
+  throw new TypeError(`${name} must be an array of NewPet: ${pets.issues.join('; ')}`)
+}
+
+/**
+ * Checks an object against the rules of its members; undefined counts as omitted.
+ *
+ * @throws TypeError for a wrong type or an unknown member, RangeError for a value out of range.
+ */
+export function checkMembers(
+  what: string,
+  input: unknown,
+  rules: Readonly<Record<string, Rule<unknown>>>,
+): asserts input is object {
+  if (typeof input !== 'object' || input === null) throw new TypeError(`${what} ${show(input)} must be an object`)
+  for (const [name, value] of Object.entries(input)) {
+    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined
+    if (rule === undefined) {
+      throw new TypeError(`${what} must not have ${show(name)}; known are ${Object.keys(rules).join(', ')}`)
+    }
+    if (value !== undefined) check(name, value, rule)
+  }
+}
+
+/** Checks one value, as {@link checkMembers} does. */
+export function check<T>(name: string, value: unknown, { mustBe, isType, isInRange, isSecret }: Rule<T>): void {
+  const message = () => `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
+  if (!isType(value)) throw new TypeError(message())
+  if (isInRange?.(value) === false) throw new RangeError(message())
+}
+
+function show(value: unknown): string {
+  return inspect(value, { depth: 0, maxStringLength: 100, maxArrayLength: 3, breakLength: Number.POSITIVE_INFINITY })
 }

@@ -1,77 +1,25 @@
-import type { RequestListener } from 'node:http'
-import { assemble, cannotBegin, type Core, layBase, openStore } from './core.ts'
+import { refuse } from './api/errors.ts'
+import { routes } from './api/routes.ts'
+import { Keyring } from './http/bearer.ts'
+import type { Service } from './http/dispatch.ts'
 import { createListener } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
-import type { Log } from './http/log.ts'
+import { createLog, type Log } from './http/log.ts'
+import { Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
-import { type CreateOptions, OPTION_RULES, type PetstoreOptions, readNewPets, readOptions } from './options.ts'
+import { check, type Options, readNewPets, readOptions, RULES } from './options.ts'
 import type { NewPet, Pet } from './pets/pet.ts'
-import { MemoryStore } from './pets/store.ts'
-import { check } from './rules.ts'
+import { MemoryStore, type PetStore, readPet } from './pets/store.ts'
 import { controlServer } from './testing/control.ts'
-import { checkFault, type Fault } from './testing/faults.ts'
-import type { RecordedRequest } from './testing/journal.ts'
-
-/** A petstore that runs. */
-export interface Petstore extends AsyncDisposable {
-  /** The base address, without a slash at its end: every operation's path is relative to it. */
-  readonly url: string
-  /** The base address of the test controls, where `controlPort` was given. */
-  readonly controlUrl?: string
-  /** The first of the keys that it was set up with. */
-  readonly apiKey: string
-  /**
-   * Calls the petstore in process, as the global `fetch` would over a socket; the host in the URL does not matter. As there, a
-   * text body wants its `content-type`, and a request that is hung up on rejects with a TypeError.
-   */
-  readonly fetch: typeof globalThis.fetch
-  /** Serves the petstore from a node:http server of your own, or from whatever takes a request listener. */
-  readonly listener: RequestListener
-  /** What the store holds, in ascending order of id: a copy made at each reading, as the next two are. */
-  readonly pets: Pet[]
-  /** The latest requests, as many as the option `journal` says and 16 Mi characters hold, from the oldest on. */
-  readonly requests: RecordedRequest[]
-  /** The faults that have not met their requests yet, in their order. */
-  readonly pendingFaults: Fault[]
-  /** The log, for what its owner wants to add. */
-  readonly log: Pick<Log, 'on' | 'event' | 'flush'>
-  /**
-   * Adds animals as clients do, but beside the journal and the faults.
-   *
-   * @returns The animals with their ids.
-   * @throws TypeError that names the animal that is wrong, before any is added; RangeError when the store has no room.
-   */
-  add(...newPets: NewPet[]): Promise<Pet[]>
-  /**
-   * Goes back to the animals of the option `pets`, or begins with others: ids from 1 on, no requests, no faults.
-   *
-   * @throws TypeError that names the animal that is wrong, RangeError when they do not fit: all is then as it was.
-   */
-  reset(newPets?: readonly NewPet[]): Promise<void>
-  /**
-   * Makes requests fail. Faults apply in the order in which they were injected, one to a request, each `times` times.
-   *
-   * @throws TypeError or RangeError that names the member, the value and what it must be.
-   * @example
-   * petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
-   */
-  inject(fault: Fault): void
-  /** Makes these keys, and no others, the valid ones from the next request on. */
-  replaceKeys(apiKeys: readonly string[]): void
-  /**
-   * Stops listening, closes idle connections, and writes out snapshot and log. Closing again is fine, and may shorten the wait.
-   *
-   * @param drain Seconds that requests in flight get to be answered; 0 unless given, which cuts them off at once.
-   * @returns How many requests in flight were cut off.
-   */
-  close(drain?: number): Promise<number>
-}
+import { Faults } from './testing/faults.ts'
+import { Journal } from './testing/journal.ts'
+import type { CreateOptions, Petstore, PetstoreOptions } from './types.ts'
 
 /**
- * Starts a petstore that listens, on a free port of the loopback address unless told otherwise.
+ * Starts a petstore that listens, by default on a free port of the loopback address.
  *
- * @throws TypeError or RangeError that names the option, the value and what it must be; Error with file, line and reason when
- * the snapshot cannot be used, and with the system's code when an address cannot be listened on.
+ * @throws TypeError or RangeError that names the option, the value and what it must be; Error with file, line and reason if
+ * the snapshot cannot be used, and with the system's code if an address cannot be listened on.
  * @example
  * await using petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1, status: 'sold' }] })
  * const headers = { authorization: `Bearer ${petstore.apiKey}` }
@@ -79,29 +27,29 @@ export interface Petstore extends AsyncDisposable {
  */
 export async function startPetstore(options: PetstoreOptions = {}): Promise<Petstore> {
   const read = readOptions(options, true)
-  const base = layBase(read)
-  const { host, port, basePath, controlHost, controlPort, limits, maxConnections, keepAlive } = read
-  const core = assemble(read, base, await openStore(read, base.log))
-  const { controls, service, allow, onBug } = core
-  const bounds = { limits, maxConnections, keepAlive: keepAlive * 1000 }
-  const server = new HttpServer({ ...bounds, service, allow })
-  const control = controlPort === undefined ? undefined : controlServer(controls, { ...bounds, onBug })
+  const keyring = new Keyring(read.apiKeys)
+  const log = logOf(read, keyring)
+  const store = await openStore(read, log)
+  const core = assemble(read, keyring, log, store)
+  const { host, port, basePath, controlHost, controlPort, maxConnections, keepAlive } = read
+  const server = new HttpServer({ service: core.service, maxConnections, keepAlive })
   try {
     const url = `${await server.listen(port, host)}${basePath}`
-    const controlUrl = await control?.listen(controlPort ?? 0, controlHost)
-    const petstore = handleOf(core, url, async (drain) => {
-      const [cut] = await Promise.all([server.stop(drain * 1000), control?.stop(0)])
-      return cut
+    if (controlPort === undefined) return createHandle(core, url, (drain) => server.stop(drain))
+    const petstore = createHandle(core, url, async (drain) => {
+      const [cutOff] = await Promise.all([server.stop(drain), control.stop(0)])
+      return cutOff
     })
-    return controlUrl === undefined ? petstore : Object.assign(petstore, { controlUrl })
+    const control = controlServer(petstore, core.service.onBug, { maxConnections, keepAlive })
+    return Object.assign(petstore, { controlUrl: await control.listen(controlPort, controlHost) })
   } catch (error) {
-    await Promise.all([server.stop(0), core.store.close()])
+    await Promise.all([server.stop(0), store.close()])
     throw error
   }
 }
 
 /**
- * Makes a petstore without a socket: it is called by its `fetch`, or served by a server of your own through its `listener`.
+ * Creates a petstore without a socket: call its `fetch`, or serve its `listener` from a server of your own.
  *
  * @throws TypeError or RangeError that names the option, the value and what it must be.
  * @example
@@ -111,52 +59,115 @@ export async function startPetstore(options: PetstoreOptions = {}): Promise<Pets
  */
 export function createPetstore(options: CreateOptions = {}): Petstore {
   const read = readOptions(options, false)
+  const keyring = new Keyring(read.apiKeys)
   const store = new MemoryStore(read.maxStore)
-  if (!store.reset(read.pets)) throw cannotBegin(read)
-  return handleOf(assemble(read, layBase(read), store), `http://${NO_HOST}${read.basePath}`, async () => 0)
+  if (!store.reset(read.pets)) throw doesNotFit(read)
+  const core = assemble(read, keyring, logOf(read, keyring), store)
+  return createHandle(core, `http://${NO_HOST}${read.basePath}`, async () => 0)
 }
 
-// RFC 6761 §6.4: a name that never leads anywhere, so that a request over a socket fails and says why.
+// RFC 6761 §6.4: a name that never resolves, so that a request over a socket fails and says why.
 const NO_HOST = 'petstore.invalid'
 
-function handleOf(core: Core, url: string, stop: (drain: number) => Promise<number>): Petstore {
-  const { controls, keyring, apiKey, log, store, state, service } = core
+function logOf({ log: format, logStream = process.stdout }: Options, keyring: Keyring): Log {
+  return createLog(format, logStream, (text) => keyring.redact(text))
+}
+
+async function openStore(options: Options, log: Log): Promise<PetStore> {
+  const { maxStore: maxBytes, pets, snapshot: path } = options
+  const open = async (path: string) =>
+    (await import('./pets/snapshot.ts')).openSnapshotStore({ path, maxBytes, report: log.event })
+  const store = path === undefined ? new MemoryStore(maxBytes) : await open(path)
+  try {
+    if (store.size === 0 && pets.length > 0 && !(await store.reset(pets))) throw doesNotFit(options)
+    return store
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+function doesNotFit({ pets, maxStore }: Options): RangeError {
+  return new RangeError(`Cannot start with ${pets.length} pets: they do not fit into ${maxStore} bytes`)
+}
+
+function assemble(options: Options, keyring: Keyring, log: Log, store: PetStore) {
+  const { basePath, maxBody, getPet, page, cors } = options
+  const state = { isDraining: false }
+  const table = routes({ store, basePath, page, isDraining: () => state.isDraining }, getPet)
+  const faults = new Faults(table)
+  const journal = new Journal(options.journal, (text) => keyring.redact(text))
+  const service: Service = {
+    router: new Router(table, basePath),
+    keyring,
+    cors,
+    maxBody,
+    refuse,
+    onBug: (error) => log.event('error', error instanceof Error ? String(error.stack) : String(error)),
+    record: options.journal === 0 ? log.request : (request) => (log.request?.(request), journal.add(request)),
+  }
+  return { options, keyring, log, store, state, faults, journal, service }
+}
+
+function createHandle(
+  core: ReturnType<typeof assemble>,
+  url: string,
+  stop: (drain: number) => Promise<number>,
+): Petstore {
+  const { options, keyring, log, store, state, faults, journal, service } = core
   async function close(drain = 0): Promise<number> {
     state.isDraining = true
-    const cut = await stop(drain)
-    controls.faults.clear()
-    await store.close()
-    await log.flush()
-    return cut
+    const cutOff = await stop(drain * 1000)
+    faults.clear()
+    await store.close().finally(() => log.flush())
+    return cutOff
+  }
+  async function reset(pets: readonly NewPet[] = options.pets): Promise<void> {
+    if (!(await store.reset(pets))) throw new RangeError(`Cannot reset to ${pets.length} pets: they do not fit`)
+    faults.clear()
+    journal.clear()
   }
   return {
     url,
-    apiKey,
+    apiKey: options.apiKeys[0] ?? '',
     fetch: createFetch(service),
     listener: createListener(service),
     get pets() {
-      return controls.pets
+      return Array.from(store.values(), readPet)
     },
     get requests() {
-      return controls.journal.requests
+      return journal.requests
     },
     get pendingFaults() {
-      return controls.faults.pending
+      return faults.pending
     },
     log,
-    add: async (...newPets) => controls.add(readNewPets('newPets', newPets)),
-    reset: async (newPets) => controls.reset(newPets === undefined ? newPets : readNewPets('newPets', newPets)),
-    inject(fault) {
-      checkFault(fault)
-      controls.faults.inject(fault)
-    },
+    add: async (...newPets) => addPets(store, readNewPets('newPets', newPets)),
+    reset: async (newPets) => reset(newPets === undefined ? newPets : readNewPets('newPets', newPets)),
+    inject: (fault) => faults.inject(fault),
+    clearFaults: () => faults.clear(),
+    clearRequests: () => journal.clear(),
     replaceKeys(apiKeys) {
-      check('apiKeys', apiKeys, OPTION_RULES.apiKeys)
+      check('apiKeys', apiKeys, RULES.apiKeys)
       keyring.replace(apiKeys)
     },
     close,
-    async [Symbol.asyncDispose]() {
-      await close()
-    },
+    [Symbol.asyncDispose]: async () => void (await close()),
   }
+}
+
+/** Adds pets until one cannot be added; rejects then, with an error that names it. */
+async function addPets(store: PetStore, newPets: readonly NewPet[]): Promise<Pet[]> {
+  const pets: Pet[] = []
+  for (const pet of newPets) {
+    const adding = store.add(pet)
+    const added = adding instanceof Promise ? await adding : adding // in memory, all are there when `add` returns
+    if (!added.ok) {
+      const what = `Cannot add pet ${pets.length + 1} of ${newPets.length}`
+      if (added.reason === 'store_full') throw new RangeError(`${what}: the store has no room for it`)
+      throw new Error(`${what}: it could not be stored`)
+    }
+    pets.push(readPet(added.json))
+  }
+  return pets
 }

@@ -1,92 +1,197 @@
-import type { Flag } from './flags.ts'
-import type { LogFormat } from './http/log.ts'
-import type { NewPet } from './pets/pet.ts'
-import { DEFAULTS, type Options, OPTION_RULES as RULES } from './options.ts'
-import { integer } from './rules.ts'
-import { bit, bytes, checkKeys, digits, readKeysFile, readSeed, word } from './values.ts'
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
+import { BOOLEAN, DEFAULTS, integer, type Rule, RULES } from './options.ts'
+import { messageOf } from './pets/errors.ts'
+import { parseJson } from './pets/json.ts'
+import { type NewPet, validateNewPets } from './pets/pet.ts'
+import type { PetstoreOptions } from './types.ts'
 
-/** A file of keys, and what it held at the start: it may be a pipe, which gives its text once. */
-export interface KeysFile {
-  path: string
-  keys: readonly string[]
-}
+/** Bad use: the message says what was given and what it must be. */
+export class UsageError extends Error {}
 
-type Passed = 'port' | 'host' | 'basePath' | 'maxBody' | 'maxStore' | 'getPet' | 'page' | 'maxConnections' | 'keepAlive'
-
-/** What the executable is told: every setting with its value, undefined where it is off. */
-export interface Config extends Pick<Options, Passed | 'controlHost'> {
-  apiKey: readonly string[]
-  apiKeysFile: KeysFile | undefined
-  demo: boolean
-  seed: readonly NewPet[] | undefined
-  snapshot: string | undefined
-  cors: string | undefined
-  /** Undefined: text on a terminal, else json. */
-  log: LogFormat | undefined
+/** The settings that were given. */
+export interface Config extends Omit<PetstoreOptions, 'apiKeys' | 'pets' | 'journal' | 'logStream'> {
+  apiKey?: readonly string[]
+  /** The keys are those at the start: a pipe can be read only once. */
+  apiKeysFile?: { path: string; keys: readonly string[] }
+  demo?: boolean
+  seed?: readonly NewPet[]
   /** Seconds. */
-  drain: number
-  controlPort: number | undefined
+  drain?: number
 }
 
-/** How one setting is read. */
-export interface Setting<T> extends Flag {
-  variable: string
-  default: T
-  /** The text is never repeated as a whole. */
-  isSecret?: true
-  /** @throws UsageError whose message goes on behind the name and the text: "must be …". */
-  parse: (text: string) => T
+interface Setting<T> {
+  /** With the name of its value; a switch has none. */
+  readonly flag: string
+  readonly variable: string
+  readonly meaning: string
+  /** The default in `--help`, unless it is that of {@link FALLBACKS}. */
+  readonly shown?: string
+  /** @throws UsageError whose message continues the name and the text: "must be …". */
+  readonly parse: (text: string) => T
+  /** The text is never shown whole. */
+  readonly isSecret?: true
 }
 
-/** The table of settings, as `--help` shows it: flag, variable, meaning and, in brackets, default. */
-export const TABLE: string = `\
-  --port N                PORT                      port to listen on; 0 picks a free one (8080)
-  --host ADDRESS          HOST                      address to listen on (127.0.0.1)
-  --base-path PATH        PETSTORE_BASE_PATH        path that the operations stand under (/v1)
-  --api-key KEY           PETSTORE_API_KEYS         a key that is valid; may be given again (the variable: with commas) (generated)
-  --api-keys-file FILE    PETSTORE_API_KEYS_FILE    more keys, one a line, # starts a comment; read again on SIGHUP (none)
-  --demo                  PETSTORE_DEMO             begin an empty store with a dozen animals (off)
-  --seed FILE             PETSTORE_SEED             begin an empty store with this JSON array of NewPet (none)
-  --snapshot FILE         PETSTORE_SNAPSHOT         the JSON file that keeps the animals (off)
-  --max-body BYTES        PETSTORE_MAX_BODY         bytes that a request's body may have; k, m and g multiply (64k)
-  --max-store BYTES       PETSTORE_MAX_STORE        bytes of animals' JSON that are kept, beyond which 507 (256m)
-  --get-pet STATE         PETSTORE_GET_PET          deprecated, or gone: 410, to rehearse its removal (deprecated)
-  --no-page               PETSTORE_PAGE             without the page at / (on)
-  --max-connections N     PETSTORE_MAX_CONNECTIONS  open connections beyond which further ones are closed at once (10000)
-  --log FORM              PETSTORE_LOG              text, json or off (text on a terminal, else json)
-  --keep-alive SECONDS    PETSTORE_KEEP_ALIVE       how long an idle connection is kept: longer than the proxy's (75)
-  --drain SECONDS         PETSTORE_DRAIN            how long requests in flight get after SIGTERM or SIGINT (8)
-  --cors ORIGIN           PETSTORE_CORS             origin whose scripts may call, or * (off)
-  --control-port N        PETSTORE_CONTROL_PORT     port of the test controls: reset, requests, faults (off)
-  --control-host ADDRESS  PETSTORE_CONTROL_HOST     address that the test controls listen on (127.0.0.1)`
+const FALLBACKS = new Map<string, unknown>(Object.entries({ ...DEFAULTS, port: 8080, log: undefined, drain: 8 }))
 
-const ROWS = [...TABLE.matchAll(/^ {2}(\S+)(?: ([A-Z]+))? +([A-Z_]+) /gm)]
-
-/** How the settings of the table are read. */
-export const SETTINGS: { readonly [K in keyof Config]: Setting<Config[K]> } = {
-  port: setting('--port', digits(RULES.port), 8080),
-  host: setting('--host', word(RULES.host), DEFAULTS.host),
-  basePath: setting('--base-path', word(RULES.basePath), DEFAULTS.basePath),
-  apiKey: { ...setting<readonly string[]>('--api-key', checkKeys, []), isSecret: true, repeats: true },
-  apiKeysFile: setting('--api-keys-file', (path) => ({ path, keys: readKeysFile(path) }), undefined),
-  demo: { ...setting('--demo', bit, false), switch: '1' },
-  seed: setting('--seed', readSeed, undefined),
-  snapshot: setting('--snapshot', word(RULES.snapshot), undefined),
-  maxBody: setting('--max-body', bytes(RULES.maxBody, '256m'), DEFAULTS.maxBody),
-  maxStore: setting('--max-store', bytes(RULES.maxStore, '1024g'), DEFAULTS.maxStore),
-  getPet: setting('--get-pet', word(RULES.getPet), DEFAULTS.getPet),
-  page: { ...setting('--no-page', bit, DEFAULTS.page), switch: '0' },
-  maxConnections: setting('--max-connections', digits(RULES.maxConnections), DEFAULTS.maxConnections),
-  log: setting('--log', word(RULES.log), undefined),
-  keepAlive: setting('--keep-alive', digits(RULES.keepAlive), DEFAULTS.keepAlive),
-  drain: setting('--drain', digits(integer(0, 86_400)), 8),
-  cors: setting('--cors', word(RULES.cors), undefined),
-  controlPort: setting('--control-port', digits(RULES.controlPort), undefined),
-  controlHost: setting('--control-host', word(RULES.controlHost), DEFAULTS.controlHost),
+// prettier-ignore
+const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>> } = {
+  port: { flag: '--port N', variable: 'PORT', meaning: 'port to listen on; 0 picks a free one', parse: by(RULES.port) },
+  host: { flag: '--host ADDRESS', variable: 'HOST', meaning: 'address to listen on', parse: by(RULES.host) },
+  basePath: { flag: '--base-path PATH', variable: 'PETSTORE_BASE_PATH', meaning: 'path that the operations are under', parse: by(RULES.basePath) },
+  apiKey: { flag: '--api-key KEY', variable: 'PETSTORE_API_KEYS', meaning: 'valid key; may be repeated (variable: commas)', shown: 'generated', parse: parseKeys, isSecret: true },
+  apiKeysFile: { flag: '--api-keys-file FILE', variable: 'PETSTORE_API_KEYS_FILE', meaning: 'more keys, one a line, # starts a comment; read again on SIGHUP', parse: (path) => ({ path, keys: readKeysFile(path) }) },
+  demo: { flag: '--demo', variable: 'PETSTORE_DEMO', meaning: 'fill an empty store with a dozen pets', shown: 'off', parse: by(BOOLEAN) },
+  seed: { flag: '--seed FILE', variable: 'PETSTORE_SEED', meaning: 'fill an empty store with this JSON array of NewPet', parse: readSeed },
+  snapshot: { flag: '--snapshot FILE', variable: 'PETSTORE_SNAPSHOT', meaning: 'JSON file that keeps the pets', parse: by(RULES.snapshot) },
+  maxBody: { flag: '--max-body BYTES', variable: 'PETSTORE_MAX_BODY', meaning: 'bytes in the body of a request; k, m and g multiply', shown: '64k', parse: bytesBy(RULES.maxBody) },
+  maxStore: { flag: '--max-store BYTES', variable: 'PETSTORE_MAX_STORE', meaning: 'bytes of pets, 100 more for each, beyond which 507', shown: 'a quarter of the heap, 256m at most', parse: bytesBy(RULES.maxStore) },
+  getPet: { flag: '--get-pet STATE', variable: 'PETSTORE_GET_PET', meaning: 'deprecated, or gone: 410, to rehearse its removal', parse: by(RULES.getPet) },
+  page: { flag: '--no-page', variable: 'PETSTORE_PAGE', meaning: 'without the page at /', shown: 'on', parse: by(BOOLEAN) },
+  maxConnections: { flag: '--max-connections N', variable: 'PETSTORE_MAX_CONNECTIONS', meaning: 'connections beyond which further ones are closed at once', parse: by(RULES.maxConnections) },
+  log: { flag: '--log FORMAT', variable: 'PETSTORE_LOG', meaning: 'text, json or off', shown: 'text on a terminal, else json', parse: by(RULES.log) },
+  keepAlive: { flag: '--keep-alive SECONDS', variable: 'PETSTORE_KEEP_ALIVE', meaning: "how long an idle connection is kept: longer than the proxy's", parse: by(RULES.keepAlive) },
+  drain: { flag: '--drain SECONDS', variable: 'PETSTORE_DRAIN', meaning: 'time for requests in flight after SIGTERM or SIGINT', parse: by(integer(0, 86_400)) },
+  cors: { flag: '--cors ORIGIN', variable: 'PETSTORE_CORS', meaning: 'origin whose scripts may call, or *', parse: by(RULES.cors) },
+  controlPort: { flag: '--control-port N', variable: 'PETSTORE_CONTROL_PORT', meaning: 'port of the test controls: reset, requests, faults', parse: by(RULES.controlPort) },
+  controlHost: { flag: '--control-host ADDRESS', variable: 'PETSTORE_CONTROL_HOST', meaning: 'address of the test controls', parse: by(RULES.controlHost) },
 }
 
-/** A setting of the table: its row is found by the flag. */
-function setting<T>(flag: string, parse: (text: string) => T, absent: T): Setting<T> {
-  const [, , value, variable = ''] = ROWS.find((row) => row[1] === flag) ?? []
-  return { flag, ...(value !== undefined && { value }), variable, default: absent, parse }
+const ROWS = Object.entries<Setting<unknown>>(SETTINGS)
+
+function helpRow([key, { flag, variable, meaning, shown }]: (typeof ROWS)[number]): string {
+  const fallback = shown ?? FALLBACKS.get(key) ?? 'off'
+  return `  ${flag.padEnd(22)}  ${variable.padEnd(24)}  ${meaning} (${fallback})\n`
+}
+
+export const HELP: string = `Usage: petstore-server [flag …]
+
+Serves a pet store over HTTP and JSON. A flag wins over its variable.
+
+  flag                    variable                  meaning (default)
+${ROWS.map(helpRow).join('')}\
+  --healthcheck           ask a server with this configuration whether it is ready; exit 0 or 1
+  -h, --help              print this and exit
+  -v, --version           print the version and exit
+`
+
+/**
+ * Reads the settings from flags and, without a flag, from the environment; an empty variable counts as none.
+ *
+ * @throws UsageError that names the flag or variable, the value and what it must be.
+ */
+export function readCommand(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): { action: 'serve' | 'healthcheck' | 'help' | 'version'; config: Config } {
+  const flags = readFlags(args)
+  const action = (['help', 'version', 'healthcheck'] as const).find((name) => flags[name] !== undefined) ?? 'serve'
+  const given = ROWS.flatMap(([key, setting]) => {
+    // A health check needs an address, and not the files that the server began with.
+    const isNeeded = action === 'serve' || (action === 'healthcheck' && ['host', 'port'].includes(key))
+    const { flag, variable, parse, isSecret } = setting
+    const [name = ''] = flag.split(' ')
+    const fromFlag = flags[name.slice('--'.length)]
+    const text = fromFlag ?? env[variable] ?? ''
+    if (!isNeeded || (fromFlag === undefined && text === '')) return []
+    try {
+      return [[key, parse(text)]]
+    } catch (error) {
+      const shown = isSecret ? '' : `${JSON.stringify(text)} `
+      throw new UsageError(`${fromFlag === undefined ? variable : name} ${shown}${messageOf(error)}`)
+    }
+  })
+  return { action, config: Object.fromEntries(given) }
+}
+
+/** The variables that look like settings and are none. */
+export function unknownVariables(env: Readonly<Record<string, string | undefined>>): string[] {
+  const known = new Set(ROWS.map(([, { variable }]) => variable))
+  return Object.keys(env).filter((name) => name.startsWith('PETSTORE_') && !known.has(name))
+}
+
+/** The text of each flag given; the text of a switch is the one that its variable would have. */
+function readFlags(args: readonly string[]): Readonly<Record<string, string>> {
+  const named = ROWS.map(([, { flag }]) => flag.slice('--'.length).split(' '))
+  const known = named.map(([name = '', value]) => [
+    name,
+    { type: value ? 'string' : 'boolean', multiple: name === 'api-key' },
+  ])
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: {
+        ...Object.fromEntries(known),
+        healthcheck: { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+        version: { type: 'boolean', short: 'v' },
+      },
+    })
+    const textOf = (name: string, value: unknown) =>
+      value === true ? (name.startsWith('no-') ? '0' : '1') : String(value)
+    return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, textOf(name, value)]))
+  } catch (error) {
+    const [reason = ''] = messageOf(error)
+      .replaceAll('\n', ' ')
+      .split(/\. (?:To specify a positional|This command)/)
+    throw new UsageError(`${reason}; see --help`)
+  }
+}
+
+function by<T>({ mustBe, isType, isInRange }: Rule<T>): (text: string) => T {
+  return (text) => {
+    const candidates: unknown[] = [text, /^\d{1,9}$/.test(text) ? Number(text) : undefined, BOOLEANS.get(text)]
+    for (const value of candidates) if (isType(value) && isInRange?.(value) !== false) return value
+    throw new UsageError(`must be ${mustBe}`)
+  }
+}
+
+const BOOLEANS = new Map(Object.entries({ 1: true, true: true, 0: false, false: false }))
+
+function bytesBy(rule: Rule<number>): (text: string) => number {
+  return (text) => {
+    const [, digits, unit = ''] = /^(\d{1,15})([kmg]?)$/i.exec(text) ?? []
+    const bytes = Number(digits) * 1024 ** ['', 'k', 'm', 'g'].indexOf(unit.toLowerCase())
+    if (rule.isInRange?.(bytes)) return bytes
+    throw new UsageError(`must be ${rule.mustBe}; k, m or g behind it multiplies by 1024`)
+  }
+}
+
+/** Keys with commas between them. Of a refused one the message shows only enough to recognize it. */
+function parseKeys(text: string): string[] {
+  return text.split(',').map((part) => {
+    const key = part.trim()
+    if (isApiKey(key)) return key
+    const shown = key.length < 8 ? key : `${key.slice(0, 3)}…`
+    throw new UsageError(`${JSON.stringify(shown)} (${key.length} characters) must be ${KEY_MUST_BE}`)
+  })
+}
+
+/** The keys of a file: one a line, `#` starts a comment. */
+export function readKeysFile(path: string): string[] {
+  const lines = readText(path).split('\n')
+  const keys = lines.map((line) => line.replace(/#.*/, '').trim())
+  const wrong = keys.findIndex((key) => key !== '' && !isApiKey(key))
+  if (wrong >= 0) throw new UsageError(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
+  const found = keys.filter((key) => key !== '')
+  if (found.length === 0) throw new UsageError('must hold at least one key')
+  return found
+}
+
+/** A file with a JSON array of NewPet. */
+function readSeed(path: string): NewPet[] {
+  const input = parseJson(readText(path))
+  const pets = input.ok ? validateNewPets(input.value) : input
+  if (pets.ok) return pets.value
+  throw new UsageError(`must hold a JSON array of NewPet: ${pets.issues.join('; ')}`)
+}
+
+function readText(path: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
+  } catch (error) {
+    throw new UsageError(`must be a file of UTF-8 text that can be read: ${messageOf(error)}`)
+  }
 }

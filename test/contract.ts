@@ -1,26 +1,20 @@
-// Holds answers to the OpenAPI document: an answer may neither lack what is said there, nor have what is not.
+// Holds responses to the OpenAPI document: they may neither lack what it says nor have what it does not say.
+import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import { FullPages } from '../src/api/full-pages.ts'
-import { describeApi } from '../src/api/openapi.ts'
-import { type RouteOptions, routes } from '../src/api/routes.ts'
-import { readTarget, type Route, Router } from '../src/http/router.ts'
-import { MemoryStore } from '../src/pets/store.ts'
+import { openapi, type Variant } from '../src/api/openapi.ts'
 import type { Answer } from './support.ts'
 
-/** The table of routes of a server, and the document that it gives. */
-export interface Contract {
-  readonly table: readonly Route[]
-  readonly document: unknown
-}
+const documents = new Map<string, unknown>()
 
-export function contractOf(basePath: string, options: RouteOptions): Contract {
-  const context = { store: new MemoryStore(1), basePath, isDraining: () => false, pages: new FullPages() }
-  const table = routes(context, options)
-  return { table, document: JSON.parse(JSON.stringify(describeApi({ basePath, ...options }, table))) }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+/** The document of a server of this variant. */
+export function documentOf(variant: Variant): unknown {
+  const key = JSON.stringify(variant)
+  if (!documents.has(key)) {
+    const reply = openapi(variant)({ param: '', query: '', body: Buffer.alloc(0) })
+    assert.ok(!(reply instanceof Promise) && typeof reply.body === 'string')
+    documents.set(key, JSON.parse(reply.body))
+  }
+  return documents.get(key)
 }
 
 /** The names and values of an object's members, or an array's; none of anything else. */
@@ -39,107 +33,110 @@ export function find(document: unknown, node: unknown, ...keys: readonly string[
 
 type Check = (expected: unknown, value: unknown, breaches: (schema: unknown, value: unknown) => string[]) => unknown
 
+const typeOf = (value: unknown) => (Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value)
+const isTrue = () => true
+
 /** JSON Schema as far as the document uses it; another keyword makes the check throw. */
 const KEYWORDS: Readonly<Record<string, Check>> = {
   type: (type, value) => (type === 'integer' ? Number.isInteger(value) : type === typeOf(value)),
   const: isDeepStrictEqual,
-  enum: (values, value) => Array.isArray(values) && values.includes(value),
-  required: (names, value) => Array.isArray(names) && isObject(value) && names.every((name) => name in value),
-  properties: (schemas, value, breaches) =>
-    entries(schemas).flatMap(([name, schema]) =>
-      isObject(value) && name in value ? breaches(schema, value[name]) : [],
-    ),
-  items: (schema, value, breaches) => Array.isArray(value) && value.flatMap((item) => breaches(schema, item)),
+  enum: (values, value) => entries(values).some(([, one]) => one === value),
+  required: (names, value) => entries(names).every(([, name]) => new Map(entries(value)).has(String(name))),
+  properties: (schemas, value, breaches) => {
+    const known = new Map(entries(schemas))
+    return entries(value).flatMap(([name, member]) => {
+      return known.has(name) ? breaches(known.get(name), member) : [`${name} is not in the schema`]
+    })
+  },
+  items: (schema, value, breaches) => entries(value).flatMap(([, item]) => breaches(schema, item)),
   minimum: (minimum, value) => Number(value) >= Number(minimum),
   maximum: (maximum, value) => Number(value) <= Number(maximum),
-  maxItems: (most, value) => Array.isArray(value) && value.length <= Number(most),
+  maxItems: (most, value) => entries(value).length <= Number(most),
   pattern: (pattern, value) => new RegExp(String(pattern), 'u').test(String(value)),
   format: (format, value) => format === 'int64' && Math.abs(Number(value)) <= 2 ** 63,
-  additionalProperties: () => true,
-  description: () => true,
-  examples: () => true,
-  default: () => true,
-}
-
-function typeOf(value: unknown): string {
-  return Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
+  ...{ description: isTrue, examples: isTrue, default: isTrue },
 }
 
 /** Every breach of a schema by a value; members that it does not name are breaches too. */
 export function breachesOf(document: unknown, schema: unknown, value: unknown): string[] {
-  const keywords = keywordsOf(document, schema)
-  const found = keywords.flatMap(([keyword, expected]) => {
+  return entries(find(document, schema)).flatMap(([keyword, expected]) => {
     const check = KEYWORDS[keyword]
     if (check === undefined) throw new Error(`the check does not know ${keyword}`)
     const result = check(expected, value, (inner, member) => breachesOf(document, inner, member))
     if (Array.isArray(result)) return result.map(String)
     return result === true ? [] : [`${JSON.stringify(value)} is not of ${keyword} ${JSON.stringify(expected)}`]
   })
-  const known = keywords.filter(([keyword]) => keyword === 'properties').flatMap(([, schemas]) => entries(schemas))
-  const unknown = entries(value).filter(([name]) => known.length > 0 && known.every(([other]) => other !== name))
-  return [...found, ...unknown.map(([name]) => `${name} is not in the schema`)]
 }
 
-/** The keywords of a schema, and of those that it is all of. */
-function keywordsOf(document: unknown, schema: unknown): [keyword: string, value: unknown][] {
-  return entries(find(document, schema)).flatMap(([keyword, value]): [string, unknown][] =>
-    keyword === 'allOf' ? entries(value).flatMap(([, one]) => keywordsOf(document, one)) : [[keyword, value]],
-  )
-}
-
-// HTTP's own, and CORS', which a server has only for the origin that it is set up with.
+// HTTP's own headers, and those of CORS, which only a server with an origin sends.
 const NOT_DESCRIBED = /^(?:content-type|content-length|date|connection|keep-alive|vary|access-control-.*)$/
 
-/** Every breach of the document by an answer to one of its operations. */
-export function breachesOfOperation({ document }: Contract, route: Route, isHead: boolean, answer: Answer): string[] {
+/** Every breach by a response to an operation. */
+export function breachesOfOperation(document: unknown, operation: unknown, answer: Answer, isHead = false): string[] {
   const { status, headers, body } = answer
-  const content: unknown = /json/.test(headers['content-type'] ?? '') && !isHead ? JSON.parse(body) : body
-  const isInjected = isObject(content) && content['code'] === 'injected_fault'
-  const at = ['paths', route.path, route.method.toLowerCase(), 'responses', isInjected ? 'default' : String(status)]
-  const response = find(document, document, ...at)
-  if (response === undefined) return [`${at.join(' ')} is not in the document`]
-  const fields = new Map(
-    entries(find(document, response, 'headers')).map(([name, field]) => [name.toLowerCase(), field]),
+  const key = body.startsWith('{"code":"injected_fault"') ? 'default' : String(status)
+  const response = find(document, operation, 'responses', key)
+  const type = headers['content-type']?.replace(/;.*/, '') ?? ''
+  const media = find(document, response, 'content', type)
+  if (media === undefined) return [`${key} ${type} is not in the document`]
+  const described = new Map(
+    entries(find(document, response, 'headers')).map(([name, one]) => [name.toLowerCase(), one]),
   )
   const found = Object.keys(headers)
-    .filter((name) => !fields.has(name) && !NOT_DESCRIBED.test(name))
+    .filter((name) => !described.has(name) && !NOT_DESCRIBED.test(name))
     .map((name) => `${name} is not in the document`)
-  for (const [name, field] of fields) {
+  for (const [name, header] of described) {
     const value = headers[name]
-    if (value !== undefined) found.push(...breachesOf(document, find(document, field, 'schema'), value))
-    else if (find(document, field, 'required') === true) found.push(`${name} is missing`)
+    if (value !== undefined) found.push(...breachesOf(document, find(document, header, 'schema'), value))
+    else if (find(document, header, 'required') === true) found.push(`${name} is missing`)
   }
-  const media = find(document, response, 'content', headers['content-type']?.replace(/;.*/, '') ?? '')
-  if (media === undefined) return [...found, `${headers['content-type']} is not in the document`]
-  return isHead ? found : [...found, ...breachesOf(document, find(document, media, 'schema'), content)]
+  if (isHead) return found
+  const content: unknown = type === 'application/json' ? JSON.parse(body) : body
+  found.push(...breachesOf(document, find(document, media, 'schema'), content))
+  if (status < 400) return found
+  const codes = entries(find(document, media, 'examples')).map(([, one]) => find(document, one, 'value', 'code'))
+  if (!codes.includes(find({}, content, 'code'))) found.push(`the code in ${body} is not in the document`)
+  return [...found, ...breachesOfError(answer)]
 }
 
-const contracts = new Map<string, { contract: Contract; router: Router }>()
-
-/** Every breach of the document by an answer that must be an Error, whatever it answers. */
-export function breachesOfError({ body }: Answer): string[] {
-  const { document } = contractOf('/v1', { getPet: 'deprecated', page: true })
-  return breachesOf(document, { $ref: '#/components/schemas/Error' }, JSON.parse(body))
+/** Every breach by a response that must be an Error, whatever it answers. */
+export function breachesOfError({ status, headers, body }: Answer): string[] {
+  if (headers['content-type'] !== 'application/json') return [`${headers['content-type']} is not application/json`]
+  const document = documentOf({ basePath: '/v1', getPet: 'deprecated', page: true })
+  const found = breachesOf(document, { $ref: '#/components/schemas/Error' }, JSON.parse(body))
+  return find({}, JSON.parse(body), 'status') === status
+    ? found
+    : [...found, `${body} has another status than ${status}`]
 }
 
-/** Every breach of the document by an answer of the server with this base path to any request. */
+/** The operation that a request target leads to, once it is decoded but for its slashes. */
+function operationAt(document: unknown, method: string, target: string): unknown {
+  const [path = ''] = target.replace(/^https?:\/\/[^/?#]+/i, '').split('?')
+  const decoded = path.replace(/^$/, '/').replaceAll(/%(?!2f)[2-7][\da-f]/gi, decodeURIComponent)
+  const found = entries(find(document, document, 'paths')).find(([template, item]) => {
+    const url = find(document, item, 'servers', '0', 'url') ?? find(document, document, 'servers', '0', 'url')
+    const pattern = `^${url}${template}$`.replace('//', '/').replace(/\{\w+\}/, '[^/%]+')
+    return new RegExp(pattern).test(decoded)
+  })
+  return find(document, found?.[1], method.toLowerCase())
+}
+
+export const VARIANTS: readonly Omit<Variant, 'basePath'>[] = [
+  { getPet: 'deprecated', page: true },
+  { getPet: 'deprecated', page: false },
+  { getPet: 'gone', page: true },
+  { getPet: 'gone', page: false },
+]
+
+/** Every breach of its document by a server's response to any request; of the variants, the one with the fewest counts. */
 export function breachesOfAnswer(basePath: string, method: string, target: string, answer: Answer): string[] {
-  const getPet = answer.status === 410 ? 'gone' : 'deprecated'
-  const key = `${basePath} ${getPet}`
-  let known = contracts.get(key)
-  if (known === undefined) {
-    const contract = contractOf(basePath, { getPet, page: true })
-    known = { contract, router: new Router(contract.table, basePath) }
-    contracts.set(key, known)
-  }
-  const { contract, router } = known
-  const { resource } = router.match(readTarget(target)?.path ?? '*')
   const isHead = method === 'HEAD'
-  const route = resource?.routes.get(isHead ? 'GET' : method)
-  if (route !== undefined && !(route.path === '/' && answer.status === 404)) {
-    return breachesOfOperation(contract, route, isHead, answer)
-  }
-  if (isHead) return []
-  if (answer.status === 204) return answer.headers.allow === undefined ? ['a 204 without Allow'] : []
-  return breachesOf(contract.document, { $ref: '#/components/schemas/Error' }, JSON.parse(answer.body))
+  const byVariant = VARIANTS.map((variant) => {
+    const document = documentOf({ basePath, ...variant })
+    const operation = operationAt(document, isHead ? 'GET' : method, target)
+    if (operation !== undefined) return breachesOfOperation(document, operation, answer, isHead)
+    if (answer.status === 204) return answer.headers.allow === undefined ? ['a 204 without Allow'] : []
+    return isHead ? [] : breachesOfError(answer)
+  })
+  return byVariant.reduce((least, breaches) => (breaches.length < least.length ? breaches : least))
 }

@@ -1,59 +1,68 @@
 // The crash test, of so many rounds as its caller has time for.
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { watch } from 'node:fs/promises'
 import { Agent } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname } from 'node:path'
 import type { TestContext } from 'node:test'
 import { type Running, run } from './process.ts'
-import { type Random, send } from './support.ts'
+import { folderOf, KEY, listAll, type Random, send } from './support.ts'
 
 const CLIENTS = 32
 
 /**
- * Lets 32 clients add animals, kills the server with SIGKILL at a random moment, and starts it again on the same file: every
- * animal that was acknowledged must be there exactly as it was answered, under an id that no other animal ever had.
+ * Lets 32 clients add pets, kills the server with SIGKILL, and starts it again on the same file: every pet that was
+ * acknowledged must be there exactly as it was answered, under an id that no other pet ever had. Half of the kills come after
+ * some responses, a quarter while it stops and writes the snapshot anew, and a quarter during a start.
  *
  * @param command What runs the executable: program and arguments.
  */
 export async function crash(t: TestContext, command: readonly string[], rounds: number, random: Random): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'petstore-'))
-  const file = join(folder, 'pets.json')
+  const file = `${folderOf()}/pets.json`
   const acknowledged = new Map<number, string>()
-  let server: Running | undefined
-  t.after(() => {
-    server?.process.kill('SIGKILL')
-    rmSync(folder, { recursive: true })
-  })
+  const serve = [...command, '--snapshot', file]
   for (let round = 0; round <= rounds; round++) {
-    server = await run([...command, '--snapshot', file])
-    await assertKept(server, file, acknowledged)
-    if (round < rounds) await addUntilKilled(server, acknowledged, random)
+    if (round % 4 === 3) await killDuringStart(serve, file)
+    const server = await run(serve)
+    t.after(() => server.process.kill('SIGKILL'))
+    const kept = await listAll(server)
+    for (const [id, json] of acknowledged) assert.equal(kept[id - 1], json)
+    kept.forEach((json, at) => assert.equal(JSON.parse(json).id, at + 1))
+    if (round < rounds) await addUntilKilled(server, round % 4 === 1 ? file : undefined, acknowledged, random)
+    JSON.parse(readFileSync(file, 'utf8'))
   }
-  assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} animals were acknowledged in ${rounds} rounds`)
+  assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} pets were acknowledged in ${rounds} rounds`)
 }
 
-async function assertKept({ url }: Running, file: string, acknowledged: ReadonlyMap<number, string>): Promise<void> {
-  const kept = new Map<number, string>()
-  for (let path: string | undefined = '/v1/pets?limit=100'; path !== undefined;) {
-    const page = await send({ url }, 'GET', path)
-    for (const pet of JSON.parse(page.body)) kept.set(pet.id, JSON.stringify(pet))
-    path = /<(.*)>/.exec(String(page.headers['link'] ?? ''))?.[1]
-  }
-  for (const [id, json] of acknowledged) assert.equal(kept.get(id), json)
-  const { pets } = JSON.parse(readFileSync(file, 'utf8'))
-  assert.deepEqual(
-    pets.map((pet: unknown) => JSON.stringify(pet)),
-    [...kept.values()],
-  )
+/** Resolves once a file that stands beside another is there. */
+async function written(file: string, suffix: string): Promise<void> {
+  const name = `${basename(file)}${suffix}`
+  for await (const { filename } of watch(dirname(file))) if (filename === name) return
 }
 
-async function addUntilKilled(server: Running, acknowledged: Map<number, string>, random: Random): Promise<void> {
+/** Kills a server that starts: when it folds the journal that the one before left behind, which it does at once. */
+async function killDuringStart([program = '', ...args]: readonly string[], file: string): Promise<void> {
+  const begun = written(file, '.new')
+  const server = spawn(program, [...args, '--port', '0', '--api-key', KEY, '--log', 'off'], { stdio: 'ignore' })
+  await begun
+  server.kill('SIGKILL')
+  await once(server, 'exit')
+}
+
+/** Kills the server while clients add pets: after some responses, or while it stops and writes a file anew. */
+async function addUntilKilled(
+  server: Running,
+  file: string | undefined,
+  acknowledged: Map<number, string>,
+  random: Random,
+): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
-  let isAlive = true
+  const exited = once(server.process, 'exit')
+  let left = random.integer(1, 1_000)
   const add = async () => {
-    while (isAlive) {
+    while (left > 0) {
       const body = JSON.stringify({ name: random.string(), categoryId: random.integer(-9, 9), status: 'sold' })
       const answer = await send(server, 'POST', '/v1/pets', { body, agent }).catch(() => undefined)
       if (answer === undefined) return
@@ -61,13 +70,16 @@ async function addUntilKilled(server: Running, acknowledged: Map<number, string>
       const { id } = JSON.parse(answer.body)
       assert.ok(!acknowledged.has(id), `id ${id} was used twice`)
       acknowledged.set(id, answer.body)
+      if (--left === 0 && file === undefined) server.process.kill('SIGKILL')
     }
   }
-  const clients = Array.from({ length: CLIENTS }, add)
-  await new Promise((resolve) => setTimeout(resolve, random.integer(0, 150)))
-  server.process.kill('SIGKILL')
-  await once(server.process, 'exit')
-  isAlive = false
-  await Promise.all(clients)
+  await Promise.all(Array.from({ length: CLIENTS }, add))
+  if (file !== undefined) {
+    const begun = written(file, '.new')
+    server.process.kill('SIGTERM') // folds, however much it holds
+    await begun
+    server.process.kill('SIGKILL')
+  }
+  await exited
   agent.destroy()
 }

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import type { Readable } from 'node:stream'
 import { KEY } from './support.ts'
 
 /** A server that runs as a process. */
@@ -11,11 +12,17 @@ export interface Running {
 export async function run([program = '', ...args]: readonly string[], port = 0): Promise<Running> {
   const flags = ['--port', `${port}`, '--api-key', KEY, '--log', 'off']
   const process = spawn(program, [...args, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let output = ''
-  for await (const chunk of process.stdout) {
-    output += chunk
-    const [url] = /http:\/\/\S+/.exec(output) ?? []
-    if (url !== undefined) return { url, process }
-  }
-  throw new Error(`the server did not start: ${output}`)
+  return { url: await greetingIn(process.stdout), process }
+}
+
+/** The URL that a server prints when it serves. */
+export function greetingIn(output: Readable): Promise<string> {
+  let text = ''
+  return new Promise((resolve, reject) => {
+    output.on('data', (chunk) => {
+      const [url] = /http:\/\/\S+(?=\n)/.exec((text += chunk)) ?? []
+      if (url !== undefined) resolve(url)
+    })
+    output.once('end', () => reject(new Error(`The server did not start: ${text}`)))
+  })
 }

@@ -1,31 +1,51 @@
 import assert from 'node:assert/strict'
-import { EventEmitter, once } from 'node:events'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
+import { type Agent, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
-import type { PetstoreOptions } from '../src/options.ts'
-import { type Petstore, startPetstore } from '../src/petstore.ts'
+import { LIMITS } from '../src/http/limits.ts'
+import { startPetstore } from '../src/petstore.ts'
+import type { Petstore, PetstoreOptions } from '../src/types.ts'
 import { breachesOfAnswer, breachesOfError } from './contract.ts'
 
 /** The key of every petstore that a test starts. */
 export const KEY = 'key-of-the-tests'
 export const AUTHORIZATION: string = `Bearer ${KEY}`
 
-/** Starts a petstore that the end of the test closes. */
-export async function start(t: TestContext, options: PetstoreOptions = {}): Promise<Petstore> {
-  const petstore = await startPetstore({ apiKeys: [KEY], ...options })
-  t.after(() => petstore.close())
-  return petstore
+const DEFAULT_LIMITS = { ...LIMITS }
+
+/** The words of a text. */
+export function words(text: string): string[] {
+  return text.trim().split(/\s+/)
 }
 
-/** Makes a folder that the end of the test removes. */
-export function folderOf(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), 'petstore-'))
-  t.after(() => rmSync(folder, { recursive: true }))
-  return folder
+/** Starts a petstore, with limits of the server that differ; the end of the test closes it. */
+export async function start(
+  t: TestContext,
+  options: PetstoreOptions = {},
+  limits: Partial<typeof LIMITS> = {},
+): Promise<Petstore> {
+  Object.assign(LIMITS, limits)
+  try {
+    const petstore = await startPetstore({ apiKeys: [KEY], ...options })
+    t.after(() => petstore.close())
+    return petstore
+  } finally {
+    Object.assign(LIMITS, DEFAULT_LIMITS)
+  }
+}
+
+const FOLDER = mkdtempSync(join(tmpdir(), 'petstore-'))
+process.once('exit', () => rmSync(FOLDER, { recursive: true, force: true }))
+
+/** Makes a folder. The end of the process removes it: a petstore that closes after the test still writes into it. */
+export function folderOf(_t?: TestContext): string {
+  return mkdtempSync(join(FOLDER, 'test-'))
 }
 
 /** An answer as a client reads it. */
@@ -45,44 +65,81 @@ export interface Sent {
 
 /** Sends one request, with the key unless `headers` say otherwise. Whatever a petstore answers, its OpenAPI document says. */
 export async function send({ url }: { url: string }, method: string, path: string, sent: Sent = {}): Promise<Answer> {
-  const { pathname } = new URL(url)
-  const answer = await exchange(url, method, path, sent)
+  const { hostname, port, pathname } = new URL(url)
+  const headers = { authorization: AUTHORIZATION, ...sent.headers }
+  const request = httpRequest({ hostname, port, method, path, headers, agent: sent.agent ?? false })
+  const [response]: IncomingMessage[] = await once(request.end(sent.body), 'response')
+  assert.ok(response !== undefined)
+  request.on('error', () => {}) // of a body that is refused before its end
+  const answer = { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) }
   if (pathname !== '/') assert.deepEqual(breachesOfAnswer(pathname, method, path, answer), [], `${method} ${path}`)
   return answer
 }
 
-function exchange(url: string, method: string, path: string, sent: Sent): Promise<Answer> {
-  const { hostname, port } = new URL(url)
-  const headers = { authorization: AUTHORIZATION, ...sent.headers }
-  return new Promise((resolve, reject) => {
-    const request = httpRequest({ hostname, port, method, path, headers, agent: sent.agent ?? false }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => {
-        const { statusCode: status = 0, headers } = response
-        resolve({ status, headers, body: Buffer.concat(chunks).toString() })
-      })
-    })
-    request.on('error', reject)
-    request.end(sent.body)
-  })
+/** The pets in a text, as JSON. */
+export function petsIn(text: string): string[] {
+  return text.match(/\{"id":\d+,"name":"(?:[^"\\]|\\.)*"[^}]*\}/g) ?? []
+}
+
+/** All pets of a petstore, as JSON, page after page. */
+export async function listAll(petstore: { url: string }): Promise<string[]> {
+  const pets: string[] = []
+  for (let path: string | undefined = '/v1/pets?limit=100'; path !== undefined;) {
+    const page = await send(petstore, 'GET', path)
+    pets.push(...petsIn(page.body))
+    path = /<(.*)>/.exec(String(page.headers['link'] ?? ''))?.[1]
+  }
+  return pets
+}
+
+/** Asserts the headers that every answer of the API carries, and no word of what serves it. */
+export function assertApiHeaders({ headers, body }: Answer): void {
+  const names = words('content-type content-length cache-control x-content-type-options server x-powered-by')
+  const expected = ['application/json', String(Buffer.byteLength(body)), 'no-store', 'nosniff', undefined, undefined]
+  assert.deepEqual(
+    names.map((name) => headers[name]),
+    expected,
+  )
 }
 
 /** Asserts that an answer is an Error of exactly this status and code, and returns its message. */
 export function assertError(answer: Answer, status: number, code: string): string {
   assert.equal(answer.status, status, answer.body)
-  const error: unknown = JSON.parse(answer.body)
-  assert.ok(typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string')
-  assert.deepEqual(error, { code, message: error.message, status })
-  assert.equal(answer.headers['content-type'], 'application/json')
-  return error.message
+  const { message, ...rest }: { message?: unknown } = JSON.parse(answer.body)
+  assert.deepEqual(rest, { code, status })
+  assert.ok(typeof message === 'string')
+  assertApiHeaders(answer)
+  return message
+}
+
+/** A status, or status and code of an Error. */
+export type Expected = number | `${number} ${string}`
+
+/** Asserts that an answer is of this status, or this Error, and returns it. */
+export function assertIs(answer: Answer, expected: Expected, label = ''): Answer {
+  const [status, code] = String(expected).split(' ')
+  assert.equal(answer.status, Number(status), `${label} ${answer.body}`)
+  if (code !== undefined) assertError(answer, Number(status), code)
+  return answer
+}
+
+/** Sends one request, and asserts what it is answered. */
+export async function check(
+  petstore: { url: string },
+  method: string,
+  path: string,
+  expected: Expected,
+  sent: Sent = {},
+): Promise<Answer> {
+  const label = `${method} ${path} ${JSON.stringify(sent.headers ?? {})}`
+  return assertIs(await send(petstore, method, path, sent), expected, label)
 }
 
 /** A connection on which a test writes what bytes it likes, and reads answers one after the other. */
 export class RawConnection {
   readonly socket: Socket
-  #received = Buffer.alloc(0)
+  #received: Buffer[] = []
+  #length = 0
   #ended = false
   #wake = () => {}
 
@@ -93,7 +150,8 @@ export class RawConnection {
     const { hostname, port } = new URL(url)
     this.socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
     this.socket.on('data', (chunk) => {
-      this.#received = Buffer.concat([this.#received, chunk])
+      this.#received.push(chunk)
+      this.#length += chunk.length
       this.#wake()
     })
     this.closed = new Promise((resolve) => {
@@ -115,35 +173,59 @@ export class RawConnection {
 
   /** Reads the next answer; `toHead` when it answers a HEAD request. Rejects when the connection ends before its end. */
   async read(toHead = false): Promise<Answer> {
-    const headEnd = await this.#until(() => this.#received.indexOf('\r\n\r\n'))
-    const [statusLine = '', ...lines] = this.#received.subarray(0, headEnd).toString('latin1').split('\r\n')
+    const headEnd = await this.#until(() => this.#joined().indexOf('\r\n\r\n'))
+    const [statusLine = '', ...lines] = this.#joined().subarray(0, headEnd).toString('latin1').split('\r\n')
     const headers: IncomingHttpHeaders = {}
-    for (const line of lines)
-      headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.slice(line.indexOf(':') + 2)
+    for (const line of lines) {
+      const [, name = '', value] = /^(.*?): ?(.*)$/.exec(line) ?? []
+      headers[name.toLowerCase()] = value
+    }
     const end = headEnd + 4 + (toHead ? 0 : Number(headers['content-length'] ?? 0))
-    await this.#until(() => (this.#received.length >= end ? end : -1))
-    const body = this.#received.subarray(headEnd + 4, end).toString()
-    this.#received = this.#received.subarray(end)
+    await this.#until(() => this.#length - end)
+    const received = this.#joined()
+    const body = received.subarray(headEnd + 4, end).toString()
+    this.#received = [received.subarray(end)]
+    this.#length -= end
     const answer = { status: Number(statusLine.split(' ')[1]), headers, body }
     if (answer.status >= 400 && !toHead) assert.deepEqual(breachesOfError(answer), [], body)
     return answer
   }
 
-  /** Reads what is left until the server closes its side. */
+  /** Reads what is left until the server closes its side, and closes the other one. */
   async rest(): Promise<string> {
     await this.closed
-    return this.#received.toString()
+    this.socket.end()
+    return this.#joined().toString()
+  }
+
+  #joined(): Buffer {
+    const joined = Buffer.concat(this.#received)
+    this.#received = [joined]
+    return joined
   }
 
   async #until(found: () => number): Promise<number> {
     for (let at = found(); ; at = found()) {
       if (at >= 0) return at
-      if (this.#ended) throw new Error(`the connection ended after ${JSON.stringify(this.#received.toString())}`)
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
+      if (this.#ended) throw new Error(`the connection ended after ${JSON.stringify(this.#joined().toString())}`)
+      await new Promise<void>((resolve) => (this.#wake = resolve))
     }
   }
+}
+
+/** Asserts that these are the next answers, and returns them. */
+export async function assertNext(connection: RawConnection, ...expected: Expected[]): Promise<Answer[]> {
+  const answers: Answer[] = []
+  for (const one of expected) answers.push(assertIs(await connection.read(), one))
+  return answers
+}
+
+/** Asserts that the next answer is this one, that it says it is the last, and that the server closes its side after it. */
+export async function assertLast(connection: RawConnection, expected: Expected, label = ''): Promise<Answer> {
+  const answer = assertIs(await connection.read(), expected, label)
+  assert.equal(answer.headers.connection, 'close', label)
+  assert.equal(await connection.rest(), '', label)
+  return answer
 }
 
 /** Repeatable random values: the same seed gives the same ones (mulberry32). */
@@ -175,10 +257,8 @@ export class Random {
     return BigInt.asIntN(64, (BigInt(this.integer(0, 2 ** 32 - 1)) << 32n) | BigInt(this.integer(0, 2 ** 32 - 1)))
   }
 
-  pick<T>(values: readonly [T, ...T[]] | readonly T[]): T {
-    const value = values[this.integer(0, values.length - 1)]
-    assert.ok(value !== undefined || values.includes(value as T))
-    return value as T
+  pick<T>(values: readonly T[]): T {
+    return values[this.integer(0, values.length - 1)] as T
   }
 
   /** Up to 30 code units of any kind, lone surrogates and controls among them; rarely up to 3,000. */
@@ -192,32 +272,33 @@ export class Random {
 
 /** Writes a file that the end of the test removes, and returns its path. */
 export function temporaryFile(t: TestContext, content: string | Uint8Array): string {
-  const folder = folderOf(t)
-  const path = join(folder, 'file')
+  const path = join(folderOf(t), 'file')
   writeFileSync(path, content)
   return path
 }
 
 /** A stream that keeps what is written to it, for a test to look at or to wait for. */
-export class FakeStream extends EventEmitter {
+export class FakeStream extends Writable {
   readonly writes: string[] = []
   isTTY = false
-  writableLength = 0
+
+  constructor() {
+    super({ decodeStrings: false })
+  }
 
   get text(): string {
     return this.writes.join('')
   }
 
-  write(text: string, done: () => void): void {
+  override _write(text: string, _encoding: BufferEncoding, done: () => void): void {
     this.writes.push(text)
-    process.nextTick(done)
+    done()
     this.emit('written')
   }
 
   /** Resolves with the match once what is written holds one. */
   async until(pattern: RegExp): Promise<RegExpExecArray> {
-    for (;;) {
-      const match = pattern.exec(this.text)
+    for (let match = pattern.exec(this.text); ; match = pattern.exec(this.text)) {
       if (match !== null) return match
       await once(this, 'written')
     }

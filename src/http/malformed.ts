@@ -1,49 +1,26 @@
 import type { IncomingMessage } from 'node:http'
-import { type ErrorReply, errorReply } from './reply.ts'
+import type { Problem } from './reply.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 
-const BAD_HOST = errorReply('bad_request', 'There must be one Host field, naming a host; HTTP/1.0 may leave it out')
-const BAD_VERSION = errorReply('bad_request', 'The HTTP version must be 1.1 or 1.0')
-const BAD_FRAMING = errorReply('bad_request', 'An HTTP/1.0 request must not have a Transfer-Encoding')
-const BAD_EXPECTATION = errorReply('expectation_failed', 'Expect must be 100-continue or left out')
-const HEADERS_TOO_LARGE = errorReply('headers_too_large', 'The request line and header section are too large')
-const EXTENSIONS_TOO_LARGE = errorReply('content_too_large', 'The chunk extensions of the body are too large')
-const TIMED_OUT = errorReply('request_timeout', 'The request did not arrive in time')
-
-/** The answer to a request that node:http reads but HTTP does not allow, or undefined. */
-export function malformedReply({ headers, rawHeaders, httpVersion }: IncomingMessage): ErrorReply | undefined {
+/** What is wrong with a request that node:http accepts but HTTP does not. */
+export function malformedProblem({ headers, rawHeaders, httpVersion }: IncomingMessage): Problem | undefined {
   const isOld = httpVersion === '1.0'
-  if (httpVersion !== '1.1' && !isOld) return BAD_VERSION
-  if (!HOST.test(headers.host ?? (isOld ? '' : '/')) || isGivenTwice(rawHeaders, 'host')) return BAD_HOST
-  // Whoever forwarded this may have seen other bounds of the body (RFC 9112 §6.1). HTTP/1.0 knows no Expect either.
-  if (isOld) return headers['transfer-encoding'] === undefined ? undefined : BAD_FRAMING
-  if (headers.expect !== undefined && headers.expect.toLowerCase() !== '100-continue') return BAD_EXPECTATION
-  return undefined
+  if (httpVersion !== '1.1' && !isOld) return 'badVersion'
+  // `headers` holds only the first Host; a proxy that reads the last one would see another request.
+  const hosts = rawHeaders.filter((name, at) => at % 2 === 0 && name.length === 4 && name.toLowerCase() === 'host')
+  if (!HOST.test(headers.host ?? (isOld ? '' : '/')) || hosts.length > 1) return 'badHost'
+  // Whoever forwarded an HTTP/1.0 request may have framed its body otherwise (RFC 9112 §6.1). It knows no Expect either.
+  if (isOld) return headers['transfer-encoding'] === undefined ? undefined : 'badFraming'
+  const { expect = '100-continue' } = headers
+  return expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
 }
 
-// `headers` holds only the first Host; what reads the last one, a proxy say, would take the request for another.
-function isGivenTwice(rawHeaders: readonly string[], name: string): boolean {
-  let count = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const field = rawHeaders[at] ?? ''
-    if (field.length === name.length && field.toLowerCase() === name) count++
-  }
-  return count > 1
-}
-
-/** The answer to what node:http reports by `clientError`; undefined where the connection is lost and none can be given. */
-export function failureReply(error: NodeJS.ErrnoException & { reason?: string }): ErrorReply | undefined {
-  switch (error.code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return TIMED_OUT
-    case 'HPE_HEADER_OVERFLOW':
-      return HEADERS_TOO_LARGE
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return EXTENSIONS_TOO_LARGE
-    default:
-      if (!error.code?.startsWith('HPE_')) return undefined
-      return errorReply('bad_request', `The request is not valid HTTP/1.1: ${error.reason ?? error.message}`)
-  }
+/** What node:http reports by `clientError`, as a problem; undefined if the connection is lost. */
+export function problemOf({ code = '' }: NodeJS.ErrnoException): Problem | undefined {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'requestTimeout'
+  if (code === 'HPE_HEADER_OVERFLOW') return 'headersTooLarge'
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return 'chunkExtensionsTooLarge'
+  return code.startsWith('HPE_') ? 'badSyntax' : undefined
 }

@@ -1,67 +1,48 @@
-import type { Reply } from './reply.ts'
+import type { Awaitable, Reply } from './reply.ts'
 
 /** A request as an operation sees it. */
 export interface Call {
-  /** The decoded segment that stands in the route's {braces}. */
-  readonly params: Readonly<Record<string, string>>
-  /** The query component, undecoded, without its question mark. */
+  /** The decoded segment in place of the route's `{braces}`; empty without them. */
+  readonly param: string
+  /** The query, undecoded, without its question mark. */
   readonly query: string
-  /** The content; empty unless the route takes one. */
   readonly body: Buffer
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the client no longer waits; absent if that cannot be known. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** A reply, now or later. */
-export type Answer = Reply | Promise<Reply>
-
-/** An operation: a function from request to reply. It may throw only by mistake; that is answered 500. */
-export type Handler = (call: Call) => Answer
+/** An operation: from request to reply. Whatever it throws is a bug and becomes a 500. */
+export type Handler = (call: Call) => Awaitable<Reply>
 
 /** A row of the table of routes. */
 export interface Route {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   /** Segments as they are after percent-decoding; `{name}`, as the last one, matches any that is not empty. */
   readonly path: string
-  /** The contract's operationId. */
   readonly operation: string
-  readonly handle: Handler
-  /** The operation takes a JSON body. */
+  handle: Handler
   readonly takesBody?: true
-  /** The path stands outside the base path and needs no key. */
+  /** The path is outside the base path and needs no key. */
   readonly open?: true
-  /** Its requests are not recorded: a probe asks every few seconds. */
+  /** Requests are not logged: a probe comes every few seconds. */
   readonly isQuiet?: true
 }
 
-/** The routes of one path: by method, and the methods as an `Allow` field lists them. */
-export interface Resource {
-  readonly routes: ReadonlyMap<string, Route>
-  readonly allow: string
-}
-
-/** What a path leads to: whether it needs a key, and the resource there, if there is one. */
+/** Where a path leads: whether it needs a key, and what is there, if anything. */
 export interface Match {
   readonly secured: boolean
-  readonly resource?: Resource | undefined
-  readonly params: Readonly<Record<string, string>>
-}
-
-/** A request target, taken apart (RFC 9112 §3.2). */
-export interface Target {
-  /** The path, or `*`. */
-  readonly path: string
-  readonly query: string
+  readonly routes: ReadonlyMap<string, Route> | undefined
+  /** The methods of the routes, as `Allow` lists them. */
+  readonly allow: string
+  readonly param: string
 }
 
 const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+/i
-const PARAMETER = /^(.*)\{(\w+)\}$/
-// What a segment becomes that cannot be decoded: no path with an empty segment leads anywhere.
-const MATCHES_NOTHING = '//'
-const NO_PARAMS = {}
+// No path with an empty segment leads anywhere.
+const UNDECODABLE = '//'
 
-/** Takes origin-form, absolute-form or `*` apart; undefined for any other request target. */
-export function readTarget(target: string): Target | undefined {
+/** The path, or `*`, and the query of a request target (RFC 9112 §3.2); undefined if it has another form. */
+export function readTarget(target: string): { path: string; query: string } | undefined {
   let origin = target
   if (!target.startsWith('/')) {
     if (target === '*') return { path: '*', query: '' }
@@ -73,67 +54,45 @@ export function readTarget(target: string): Target | undefined {
   return mark < 0 ? { path: origin, query: '' } : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
 }
 
-/** What stands at one path. */
-interface Fixed {
-  readonly path: string
-  readonly match: Match
-}
-
-/** What stands at the paths of which only the last segment, a parameter, differs. */
-interface Items {
-  /** The path in front of the parameter. */
-  readonly parent: string
-  readonly parameter: string
-  readonly secured: boolean
-  readonly resource: Resource
-}
-
-/** Leads from paths to resources: exact and case-sensitive, after percent-decoding each segment. */
+/** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
 export class Router {
-  /** Every method that some resource has, for the `Allow` field of `OPTIONS *`. */
+  /** Every method that some resource has, for the `Allow` of `OPTIONS *`. */
   readonly allow: string
   readonly #basePath: string
-  // Lists and not Maps: to hash a path takes longer than to compare it with a few.
-  readonly #fixed: Fixed[] = []
-  readonly #items: Items[] = []
+  readonly #matches = new Map<string, Match>()
+  /** The resources of a path with a parameter, by what stands before it. */
+  readonly #items = new Map<string, Match>()
 
   constructor(table: readonly Route[], basePath: string) {
     this.#basePath = basePath
     this.allow = allowOf(table)
-    const byPath = new Map<string, Route[]>()
-    for (const route of table) {
-      const path = route.open ? route.path : basePath + route.path
-      byPath.set(path, [...(byPath.get(path) ?? []), route])
-    }
-    for (const [path, routes] of byPath) {
+    for (const path of new Set(table.map((route) => route.path))) {
+      const routes = table.filter((route) => route.path === path)
       const methods = new Map(routes.map((route) => [route.method, route]))
-      const resource = { routes: methods, allow: allowOf(routes) }
       const secured = !routes[0]?.open
-      const [, parent = '', parameter] = PARAMETER.exec(path) ?? []
-      if (parameter === undefined) this.#fixed.push({ path, match: { secured, resource, params: NO_PARAMS } })
-      else this.#items.push({ parent, parameter, secured, resource })
+      const match = { secured, routes: methods, allow: allowOf(routes), param: '' }
+      const [parent, parameter] = (secured ? basePath + path : path).split('{')
+      if (parent !== undefined) (parameter === undefined ? this.#matches : this.#items).set(parent, match)
     }
   }
 
   match(path: string): Match {
-    const plain = path.includes('%') ? decode(path) : path
-    for (const fixed of this.#fixed) if (fixed.path === plain) return fixed.match
-    const cut = plain.lastIndexOf('/') + 1
-    for (const { parent, parameter, secured, resource } of this.#items) {
-      if (cut !== parent.length || cut === plain.length || !plain.startsWith(parent)) continue
-      const value = plain.slice(cut)
-      const params: Record<string, string> = {}
-      params[parameter] = value.includes('%') ? decodeURIComponent(value) : value // it would take 0.15 µs for nothing
-      return { secured, resource, params }
+    const decoded = path.includes('%') ? decode(path) : path
+    const match = this.#matches.get(decoded)
+    if (match !== undefined) return match
+    const cut = decoded.lastIndexOf('/') + 1
+    const item = cut < decoded.length ? this.#items.get(decoded.slice(0, cut)) : undefined
+    if (item === undefined) {
+      return { secured: `${decoded}/`.startsWith(`${this.#basePath}/`), routes: undefined, allow: '', param: '' }
     }
-    const secured = plain === this.#basePath || plain.startsWith(`${this.#basePath}/`)
-    return { secured, params: NO_PARAMS }
+    const { secured, routes, allow } = item
+    const segment = decoded.slice(cut)
+    return { secured, routes, allow, param: segment.includes('%') ? decodeURIComponent(segment) : segment }
   }
 }
 
 function allowOf(routes: readonly Route[]): string {
-  const methods = new Set<string>(['OPTIONS'])
-  for (const { method } of routes) methods.add(method)
+  const methods = new Set<string>(['OPTIONS', ...routes.map(({ method }) => method)])
   if (methods.has('GET')) methods.add('HEAD')
   return [...methods].sort().join(', ')
 }
@@ -147,6 +106,6 @@ function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
   } catch {
-    return MATCHES_NOTHING
+    return UNDECODABLE
   }
 }

@@ -1,263 +1,240 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { http, net, timers } from '../builtins.ts'
-import { methodNotAllowed } from './dispatch.ts'
-import { Exchange, type Owner, type Service } from './exchange.ts'
-import { Held } from './held.ts'
-import type { Limits } from './limits.ts'
-import { failureReply, malformedReply } from './malformed.ts'
-import { rawAnswer, textOf } from './raw.ts'
-import { type ErrorReply, lengthOf } from './reply.ts'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { Service } from './dispatch.ts'
+import { Exchange, type ServerHooks } from './exchange.ts'
+import { LIMITS } from './limits.ts'
+import { malformedProblem, problemOf } from './malformed.ts'
+import { contentLengthOf, type Reply } from './reply.ts'
+import { responseText } from './respond.ts'
 
-const { setImmediate: turn } = timers // taken at once: a test's fake timers come later
-
-/** What an {@link HttpServer} is made of. */
 export interface HttpServerOptions {
   service: Service
-  /** Methods of all resources, for the `Allow` of a refused CONNECT. */
-  allow: string
-  /** Connections beyond these are closed at once. */
   maxConnections: number
-  /** Milliseconds that an idle connection is kept. */
+  /** Seconds that an idle connection is kept. */
   keepAlive: number
-  limits: Limits
 }
 
 interface Connection {
   readonly socket: Socket
-  latest: Exchange | undefined
-  /** What was the latest when the server last looked for answers that stall. */
-  seen: Exchange | undefined
-  /** Something on it could not be read as a request: nothing after that is. */
-  failed: boolean
-  /** Requests that wait for the answers before theirs. */
+  latest?: Exchange
+  /** Requests that wait for the responses before theirs. */
   waiting: number
+  /** Something on it could not be read as a request: nothing behind that is. */
+  failed: boolean
 }
 
-const MAX_TURNS = 1_000
-// The longest time that a timer takes, in milliseconds.
-const MAX_DELAY = 2 ** 31 - 1
-
-/** The node:http server: it reads requests within its limits, sends replies, and ends connections without losing answers. */
+/** The node:http server: reads requests within {@link LIMITS} and closes connections without losing responses. */
 export class HttpServer {
-  readonly #options: HttpServerOptions
+  readonly #service: Service
   readonly #server: Server
+  readonly #limits = { ...LIMITS }
   readonly #connections = new Map<Duplex, Connection>()
-  readonly #owner: Owner
-  #looksForStalls: NodeJS.Timeout | undefined
-  #draining = false
-  #cut = 0
-  /** How many connections have come, and how many requests. */
+  readonly #hooks: ServerHooks
+  #isDraining = false
   #opened = 0
   #received = 0
-  /** How many requests had come at the drain's last look. */
-  #lookedAt = 0
-  #looks = 0
+  #cutOff = 0
 
   constructor(options: HttpServerOptions) {
-    const { limits, keepAlive, maxConnections } = options
-    this.#options = options
-    const held = new Held(limits.held)
-    const keepAliveLines = textOf(['Connection', 'keep-alive', 'Keep-Alive', `timeout=${Math.floor(keepAlive / 1000)}`])
-    this.#owner = { keepAliveLines, hold: (exchange) => held.add(exchange) }
-    this.#server = http.createServer({
-      maxHeaderSize: limits.headerBytes,
-      headersTimeout: limits.headersTimeout,
-      requestTimeout: limits.requestTimeout,
-      connectionsCheckingInterval: limits.checkInterval,
-      keepAliveTimeout: keepAlive,
-      // node's own answer to a missing Host has no body; ours is an Error.
-      requireHostHeader: false,
+    const { service, maxConnections, keepAlive } = options
+    const { headerBytes, headersTimeout, requestTimeout, stallTimeout, checkInterval } = this.#limits
+    this.#service = service
+    this.#hooks = { keepAlive, onLongResponse: (socket) => this.#limitUnread(socket) }
+    this.#server = createServer({
+      maxHeaderSize: headerBytes,
+      headersTimeout,
+      requestTimeout,
+      connectionsCheckingInterval: checkInterval,
+      keepAliveTimeout: keepAlive * 1000,
+      requireHostHeader: false, // node's own 400 has no body; ours is an Error
     })
-    this.#server.maxHeadersCount = 0 // headerBytes bounds them; a count would drop the rest silently
+    this.#server.maxHeadersCount = 0 // a count would silently drop the rest
     this.#server.maxConnections = maxConnections
+    this.#server.timeout = stallTimeout
     this.#server.on('connection', (socket) => this.#open(socket))
     this.#server.on('request', (req, res) => this.#receive(req, res, false))
     this.#server.on('checkContinue', (req, res) => this.#receive(req, res, true))
     this.#server.on('checkExpectation', (req, res) => this.#receive(req, res, true))
-    this.#server.on('timeout', (socket) => {
-      const latest = this.#connections.get(socket)?.latest
-      const isOurs = isInFlight(latest) && latest.req.complete && !latest.res.headersSent
-      if (isOurs && socket.writableLength === 0) return // it is we who take our time
-      // A reset frees what the system holds for a client that does not read, too.
-      if (socket.writableLength > 0) socket.resetAndDestroy()
-      else socket.destroy()
-    })
-    this.#server.on('clientError', (error, socket) => this.#fail(socket, failureReply(error)))
+    this.#server.on('timeout', (socket) => this.#onTimeout(socket))
+    this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket))
     this.#server.on('connect', (req, socket) => {
       socket.on('error', () => socket.destroy()).resume()
-      this.#fail(socket, malformedReply(req) ?? methodNotAllowed(options.allow))
+      this.#fail(socket, service.refuse(malformedProblem(req) ?? 'methodNotAllowed', service.router.allow))
     })
   }
 
-  /** Listens, and tells the URL of the server's root. Rejects, with the system's code, where that cannot be. */
+  /** Listens; resolves to the URL of the server's root. Rejects with the system's code. */
   listen(port: number, host: string): Promise<string> {
     return new Promise((resolve, reject) => {
-      // What fails later, the taking of a connection, is for its client to try again.
       this.#server.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-        const why = code === 'EADDRINUSE' ? 'the port is in use' : message
-        reject(Object.assign(new Error(`Cannot listen on ${host}:${port}: ${why}`), { code }))
+        const reason = code === 'EADDRINUSE' ? 'the port is in use' : message
+        reject(Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code }))
       })
       this.#server.listen(port, host, () => {
-        this.#looksForStalls = setInterval(() => this.#timeStalls(), this.#options.limits.checkInterval).unref()
         const address = this.#server.address()
-        if (typeof address === 'object' && address !== null)
-          resolve(`http://${hostInUrl(address.address)}:${address.port}`)
+        if (typeof address !== 'object' || address === null) return
+        resolve(`http://${hostInUrl(address.address)}:${address.port}`)
       })
     })
   }
 
   /**
-   * Stops listening, closes idle connections and lets requests in flight be answered. A second call can shorten the wait.
+   * Stops listening, closes idle connections and lets requests in flight finish. A second call can shorten the wait.
    *
-   * @param drain Milliseconds after which what is left is cut off.
-   * @returns How many requests in flight were cut off.
+   * @param drain Milliseconds after which the remaining requests are cut off.
+   * @returns How many were cut off.
    */
   async stop(drain: number): Promise<number> {
-    // The connections that the kernel has accepted come in first, for closing resets them: until a whole turn of the loop has
-    // brought none. Until then no answer says `Connection: close`, for each that does calls for a new connection.
+    // Closing the listener resets connections in its backlog, so accept them first: until a turn of the event loop brings none.
+    // No response says `Connection: close` before that, because each one that does calls for a new connection.
     await turn()
-    for (let turns = 0, opened = -1; turns < MAX_TURNS && opened !== this.#opened; turns++) {
+    for (let turns = 0, opened = -1; turns < 1_000 && opened !== this.#opened; turns++) {
       opened = this.#opened
       await turn()
     }
-    // net's close and not http's: that one destroys connections whose answer is still on its way to a slow reader.
-    const closed = new Promise((resolve) => net.Server.prototype.close.call(this.#server, resolve))
-    this.#draining = true
+    // net's close, because http's would destroy connections whose response is still on its way to a slow reader.
+    const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve))
+    this.#isDraining = true
     for (const { latest } of this.#connections.values()) {
-      if (isInFlight(latest) && !latest.res.headersSent) latest.isLast = true
+      if (latest?.isInFlight && !latest.res.headersSent) latest.isLast = true
     }
-    const timer = setTimeout(
-      () => {
-        for (const { socket, latest, waiting } of this.#connections.values()) {
-          if (isInFlight(latest)) this.#cut += 1 + waiting
-          socket.destroy()
-        }
-      },
-      Math.min(drain, MAX_DELAY),
-    )
-    this.#lookedAt = this.#received
-    const looks = setInterval(() => void this.#endIdle(), this.#options.limits.drainGrace)
+    const timer = setTimeout(() => this.#cutOffRest(), Math.min(drain, 2 ** 31 - 1)) // a timer's maximum
+    const closing = this.#closeIdle()
     await closed
     clearTimeout(timer)
-    clearInterval(looks)
-    clearInterval(this.#looksForStalls)
-    this.#server.close() // http's own after all, to end the checks of the time-outs
-    return this.#cut
+    clearInterval(closing)
+    this.#server.close() // ends node's checks of the timeouts
+    return this.#cutOff
+  }
+
+  #cutOffRest(): void {
+    for (const { socket, latest, waiting } of this.#connections.values()) {
+      if (latest?.isInFlight) this.#cutOff += 1 + waiting
+      socket.destroy()
+    }
   }
 
   /**
-   * Ends idle connections, but not while requests still come: a proxy that has not yet heard of the end may be sending on any
-   * of them, and a request that meets a closed connection is lost. Each that comes is the last one of its connection.
+   * Closes idle connections once requests have stopped coming. A proxy that has not noticed the drain may be sending on any of
+   * them, and a request that meets a closed connection is lost.
    */
-  async #endIdle(): Promise<void> {
-    await turn() // what has arrived is read only behind the timers
-    const isQuiet = this.#lookedAt === this.#received
-    this.#lookedAt = this.#received
-    if (!isQuiet && this.#looks++ < this.#options.limits.drainLooks) return
-    for (const { socket, latest } of this.#connections.values()) {
-      if (!isInFlight(latest) && !socket.writableEnded) this.#linger(socket)
+  #closeIdle(): NodeJS.Timeout {
+    let looks = 0
+    let received = this.#received
+    const look = () => {
+      const isQuiet = received === this.#received
+      received = this.#received
+      if (!isQuiet && looks++ < this.#limits.drainLooks) return
+      for (const { socket, latest } of this.#connections.values()) {
+        if (!latest?.isInFlight && !socket.writableEnded) this.#linger(socket)
+      }
     }
-  }
-
-  /** Times the exchanges that were here at the last look. By node's `server.timeout` every request would cost 0.3 µs more. */
-  #timeStalls(): void {
-    for (const connection of this.#connections.values()) {
-      const { socket, latest, seen } = connection
-      if (isInFlight(latest) && latest === seen && !socket.timeout) socket.setTimeout(this.#options.limits.stallTimeout)
-      connection.seen = latest
-    }
+    return setInterval(() => setImmediate(look), this.#limits.drainInterval) // what has arrived is read after the timers
   }
 
   #open(socket: Socket): void {
     this.#opened++
-    const connection: Connection = { socket, latest: undefined, seen: undefined, failed: false, waiting: 0 }
-    this.#connections.set(socket, connection)
-    socket.setTimeout(this.#options.limits.stallTimeout) // until the first answer has left
-    socket.once('close', () => {
-      this.#connections.delete(socket)
-      connection.latest?.leave() // once for a connection: a listener for each request costs 1 % of one that creates
-    })
-    // After `Connection: close` node destroys the socket as soon as the answer is written. If the client is still sending,
-    // the kernel then resets the connection and the client loses the answer (RFC 9112 §9.6).
+    this.#connections.set(socket, { socket, waiting: 0, failed: false })
+    socket.once('close', () => this.#connections.delete(socket))
+    // node destroys the socket once the last response is written. If the client is still sending, the kernel then resets the
+    // connection and the client loses that response (RFC 9112 §9.6).
     socket.destroySoon = () => this.#linger(socket)
   }
 
-  /** Ends our side, and reads on until the client ends its own or the time is over. */
+  /** Ends our side; reads on until the client ends its own or the time is up. */
   #linger(socket: Duplex): void {
     if (socket.destroyed) return
     socket.end()
-    const { drainLinger, linger } = this.#options.limits
-    const timer = setTimeout(() => socket.destroy(), this.#draining ? drainLinger : linger)
+    const timer = setTimeout(() => socket.destroy(), this.#limits.linger)
     socket.once('close', () => clearTimeout(timer))
+  }
+
+  #onTimeout(socket: Socket): void {
+    const latest = this.#connections.get(socket)?.latest
+    const isWaitingForUs = latest?.isInFlight && latest.req.complete && !latest.res.headersSent
+    // A reset also frees what the system holds for a client that does not read.
+    if (socket.writableLength > 0) socket.resetAndDestroy()
+    else if (!isWaitingForUs) socket.destroy()
+  }
+
+  /** Resets the connections whose responses have waited the longest to be read, until the others are within their limit. */
+  #limitUnread(latest: Socket): void {
+    const connections = this.#connections
+    const connection = connections.get(latest)
+    if (connection !== undefined && connections.delete(latest)) connections.set(latest, connection) // ordered by long responses
+    let unread = 0
+    for (const { socket } of connections.values()) unread += socket.writableLength
+    for (const { socket } of connections.values()) {
+      if (unread <= this.#limits.unreadBytes || socket === latest) return
+      unread -= socket.writableLength
+      if (socket.writableLength > 0) socket.resetAndDestroy()
+    }
   }
 
   #receive(req: IncomingMessage, res: ServerResponse, isExpecting: boolean): void {
     const connection = this.#connections.get(req.socket)
     const before = connection?.latest
-    // The connection's last answer is given: what still comes is read, so that the client gets to reading, and dropped.
+    // Behind the connection's last response: what still comes is read and dropped, so that the client gets to reading.
     if (connection === undefined || before?.isLast || req.socket.writableEnded) return void req.resume()
-    const exchange = new Exchange(this.#options.service, req, res)
-    exchange.owner = this.#owner // no closure of this call: it would keep all requests of a connection, each the one before
-    exchange.isLast = this.#draining
+    const exchange = new Exchange(this.#service, req, res, this.#hooks)
+    exchange.isLast = this.#isDraining
     this.#received++
     connection.latest = exchange
-    if (!isInFlight(before)) return process(exchange, isExpecting)
-    // Pipelined behind a request that may yet change what this one sees (RFC 9112 §9.3.2), or whose answer nobody reads:
-    // node stops reading only for answers that it holds, so what waits must be bounded here.
-    if (++connection.waiting > this.#options.limits.pipelined) return void req.socket.destroy()
+    if (!before?.isInFlight) return this.#process(exchange, isExpecting)
+    // Pipelined: the request before may change what this one sees (RFC 9112 §9.3.2), or its client may not be reading.
+    if (++connection.waiting > this.#limits.pipelined) return void req.socket.destroy()
     before.res.once('close', () => {
       connection.waiting--
-      if (before.res.writableFinished && !before.isLast && !res.headersSent) process(exchange, isExpecting)
+      if (!before.isInFlight && !before.isLast && !res.headersSent) this.#process(exchange, isExpecting)
     })
   }
 
-  /** Answers what node could not read as a request, or not in time, in its place behind the answers before it. */
-  #fail(stream: Duplex, reply: ErrorReply | undefined): void {
+  #process(exchange: Exchange, isExpecting: boolean): void {
+    const problem = malformedProblem(exchange.req)
+    if (problem === undefined) exchange.process(isExpecting)
+    else exchange.send(this.#service.refuse(problem), true)
+  }
+
+  #onClientError(error: NodeJS.ErrnoException & { reason?: string }, socket: Duplex): void {
+    const problem = problemOf(error)
+    if (problem === undefined) socket.destroy()
+    else this.#fail(socket, this.#service.refuse(problem, error.reason ?? error.message))
+  }
+
+  /** Answers what could not be read as a request, or not in time, in its place behind the responses before it. */
+  #fail(stream: Duplex, reply: Reply): void {
     const connection = this.#connections.get(stream)
-    if (connection === undefined || reply === undefined) return void stream.destroy()
+    if (connection === undefined) return void stream.destroy()
     const { socket, latest } = connection
     if (connection.failed || (latest?.isLast && latest.res.headersSent)) return
     connection.failed = true
     if (latest === undefined || latest.req.complete) {
-      afterAnswer(latest, () => this.#sendRaw(socket, reply))
+      afterResponse(latest, () => this.#sendRaw(socket, reply))
     } else if (latest.res.headersSent) {
-      afterAnswer(latest, () => this.#linger(socket)) // refused before its body, which now proves broken or late
+      afterResponse(latest, () => this.#linger(socket)) // refused before its body, which now proves broken or late
     } else {
       latest.send(reply, true)
     }
   }
 
-  #sendRaw(socket: Socket, reply: ErrorReply): void {
+  #sendRaw(socket: Socket, reply: Reply): void {
     if (!socket.writable) return
-    const bytes = lengthOf(reply)
-    const time = Date.now()
-    socket.write(rawAnswer(reply, bytes, 'Connection: close\r\n', time), 'latin1')
+    const bytes = contentLengthOf(reply)
+    socket.write(responseText(reply, bytes, [], 'Connection: close\r\n'), 'latin1')
     this.#linger(socket)
-    this.#options.service.record?.({ status: reply.status, time, ms: 0, bytes, remote: socket.remoteAddress })
+    this.#service.record?.({ status: reply.status, ms: 0, bytes, remote: socket.remoteAddress })
   }
 }
 
-/** Leads a request that HTTP allows to its answer. */
-function process(exchange: Exchange, isExpecting: boolean): void {
-  const malformed = malformedReply(exchange.req)
-  if (malformed === undefined) exchange.process(isExpecting)
-  else exchange.send(malformed, true)
-}
-
-/** Whether there are answers on a connection, of which this is the latest, that have not left the process. */
-function isInFlight(latest: Exchange | undefined): latest is Exchange {
-  return latest !== undefined && !latest.res.writableFinished
-}
-
-/** Calls back once all answers on a connection, of which this is the latest, have left the process. */
-function afterAnswer(latest: Exchange | undefined, then: () => void): void {
-  if (isInFlight(latest)) latest.res.once('close', then)
+/** Calls back once the responses on a connection, of which this is the latest, have left the process. */
+function afterResponse(latest: Exchange | undefined, then: () => void): void {
+  if (latest?.isInFlight) latest.res.once('close', then)
   else then()
 }
 
-/** An address that a server listens on, as the host of a URL by which this machine reaches it. */
+/** The host of a URL by which this machine reaches a server on an address. */
 export function hostInUrl(address: string): string {
   if (address === '0.0.0.0') return '127.0.0.1'
   if (address === '::') return '[::1]'

@@ -1,6 +1,6 @@
 import type { NewPet } from './pet.ts'
 
-/** A dozen animals to look at: all three statuses, and one without a status. */
+/** A dozen pets to look at: all three statuses, and one pet without a status. */
 export const DEMO_PETS: readonly NewPet[] = [
   { name: 'Rex', categoryId: 1, status: 'available' },
   { name: 'Bella', categoryId: 1, status: 'sold' },

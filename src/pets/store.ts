@@ -1,113 +1,106 @@
 import { parseJson } from './json.ts'
-import { Numbers, Texts } from './lists.ts'
-import { type NewPet, type Pet, type PetStatus, petJson, validateNewPet } from './pet.ts'
+import { type NewPet, type Pet, type PetStatus, petJson, type Result, validateNewPet } from './pet.ts'
 
-/** Which pets a page shows: at most `limit`, with ids above `after`, of one status if one is named. */
+/** At most `limit` pets with ids above `after`, of one status if one is given. */
 export interface PageQuery {
   limit: number
   after: number
   status?: PetStatus
 }
 
-/** A page: its JSON array, and the id after which the next page begins, absent on the last page. */
+/** A page: its JSON array, and the id to continue after; undefined on the last page. */
 export interface Page {
-  json: string
-  next?: number
+  readonly json: string
+  readonly next: number | undefined
 }
 
-/** What became of an addition: the new pet's id and JSON, or why it was not added. */
+/** The outcome of an addition: the new pet's id and JSON, or the error code that says why it was not added. */
 export type Added = { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' | 'storage_failed' }
 
-/** Keeps pets; they are only ever added. */
+/** Stores pets; they are immutable and never deleted. */
 export interface PetStore {
-  /** How many pets there are. */
   readonly size: number
-  /** The JSON of one pet. */
   get(id: number): string | undefined
-  /** One page of pets in ascending order of id. */
   page(query: PageQuery): Page
   /** The JSON of all pets in ascending order of id. */
   values(): IterableIterator<string>
   /** Adds a pet under the next id. Never rejects. */
   add(pet: NewPet): Added | Promise<Added>
-  /** Keeps these pets and no others, ids from 1 on; false, with nothing changed, where they do not all fit. */
+  /** Replaces all pets, ids from 1 on; false, with nothing changed, if they do not fit. */
   reset(pets: readonly NewPet[]): boolean | Promise<boolean>
-  /** Whether pets can be added; a store that could not write tries whether it can again. Never rejects. */
+  /** Whether pets can be added; a store that failed to write tries again. Never rejects. */
   isWritable(): boolean | Promise<boolean>
-  /** Resolves when all that was acknowledged is where it is kept. Nothing is added after that. */
+  /** Resolves when everything acknowledged is where it is kept. Nothing can be added afterwards. */
   close(): Promise<void>
 }
 
-/** A pet as a store keeps it. */
 export interface StoredPet {
   readonly id: number
   readonly json: string
-  /** The length of the JSON in UTF-8. */
-  readonly bytes: number
   readonly status: PetStatus | undefined
 }
 
-/** A pet that is to be added. */
 export interface Draft extends StoredPet {
-  /** Bytes of JSON (UTF-8) that the store would hold with it. */
+  /** Bytes that the store would take with it. */
   readonly total: number
 }
 
-/** The greatest id that is given: 15 digits, which every JSON reader takes exactly. */
+/** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
+/** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
+export const PET_OVERHEAD = 100
+// V8 keeps two bytes for each character if one is beyond Latin-1, and wastes a third of a page of its heap on long strings.
+const LONG = 1_000
+const MAX_PAGE_BYTES = 16 * 2 ** 20
+const PAGE_OVERHEAD = 500
 
-type Indexes = Record<PetStatus, Numbers>
-
-/**
- * Keeps pets in memory, in ascending order of id. A pet never changes and never goes: its JSON is written once, when it is added,
- * and a page only joins what is written, so that a page costs its own length and not the store's.
- */
+/** Keeps pets in memory. Pets are immutable, so each is serialized once; a page costs O(page size). */
 export class MemoryStore implements PetStore {
   readonly #maxBytes: number
-  /** How many pets have the ids from 1 on: all, unless a file was edited. The ids of the others are listed. */
-  #counted = 0
-  #listed = new Numbers()
-  #texts = new Texts()
-  /** The indexes of the pets of each status. */
-  #indexes: Indexes = { available: new Numbers(), pending: new Numbers(), sold: new Numbers() }
+  /** The JSON of each pet by id; if it is long, as UTF-8 outside V8's heap. */
+  #pets = new Map<number, string | Buffer>()
+  /** All ids, and those of each status, in ascending order. */
+  #ids: number[] = []
+  #idsByStatus: Record<PetStatus, number[]> = { available: [], pending: [], sold: [] }
   #bytes = 0
+  /** Pages that are not the last one: they never change. */
+  #pages = new Map<string, Page>()
+  #pageBytes = 0
 
-  /** @param maxBytes How many bytes of pets' JSON (UTF-8) are kept; a pet beyond them is not added. */
+  /** @param maxBytes Bytes of pets to keep: each counts as its JSON in UTF-8 and {@link PET_OVERHEAD}. */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
 
   get size(): number {
-    return this.#texts.length
-  }
-
-  *values(): IterableIterator<string> {
-    for (let index = 0; index < this.size; index++) yield this.#texts.at(index)
+    return this.#pets.size
   }
 
   get(id: number): string | undefined {
-    const index = this.#firstAbove(id - 1)
-    return index < this.size && this.#idAt(index) === id ? this.#texts.at(index) : undefined
+    return this.#pets.get(id)?.toString()
+  }
+
+  *values(): IterableIterator<string> {
+    for (const json of this.#pets.values()) yield json.toString() // insertion order, which is that of the ids
   }
 
   page({ limit, after, status }: PageQuery): Page {
-    const first = this.#firstAbove(after)
-    return status === undefined ? this.#pageOfAll(first, limit) : this.#pageOf(this.#indexes[status], first, limit)
-  }
-
-  #pageOfAll(first: number, limit: number): Page {
-    const end = Math.min(first + limit, this.size)
-    const json = `[${this.#texts.join(first, end)}]`
-    return end === this.size ? { json } : { json, next: this.#idAt(end - 1) }
-  }
-
-  #pageOf(indexes: Numbers, first: number, limit: number): Page {
-    const start = indexes.firstAbove(first - 1)
-    const end = Math.min(start + limit, indexes.length)
-    const texts: string[] = []
-    for (let at = start; at < end; at++) texts.push(this.#texts.at(indexes.at(at)))
-    const json = `[${texts.join(',')}]`
-    return end === indexes.length ? { json } : { json, next: this.#idAt(indexes.at(end - 1)) }
+    const key = `${limit} ${after} ${status}`
+    const kept = this.#pages.get(key)
+    if (kept !== undefined) return kept
+    const ids = status === undefined ? this.#ids : this.#idsByStatus[status]
+    const first = firstAbove(ids, after)
+    const pageIds = ids.slice(first, first + limit)
+    const json = `[${pageIds.map((id) => this.#pets.get(id)).join(',')}]`
+    if (first + limit >= ids.length) return { json, next: undefined }
+    this.#pageBytes += 2 * json.length + PAGE_OVERHEAD
+    if (this.#pageBytes > Math.min(MAX_PAGE_BYTES, this.#maxBytes / 8)) {
+      this.#pages.clear()
+      this.#pageBytes = 0
+    }
+    const page = { json, next: pageIds.at(-1) }
+    this.#pages.set(key, page)
+    return page
   }
 
   add(pet: NewPet): Added {
@@ -117,51 +110,33 @@ export class MemoryStore implements PetStore {
     return { ok: true, id: draft.id, json: draft.json }
   }
 
-  /** Drafts a pet behind all that are here and, where one is given, behind another draft; undefined where there is no room. */
+  /** Prepares a pet to follow the stored ones or, if given, another draft; undefined if there is no room. */
   draft(pet: NewPet, before?: Draft): Draft | undefined {
-    const id = (before?.id ?? this.#lastId) + 1
+    const id = (before?.id ?? this.#ids.at(-1) ?? 0) + 1
     const json = petJson(id, pet)
-    const bytes = Buffer.byteLength(json)
-    const total = (before?.total ?? this.#bytes) + bytes
+    const total = (before?.total ?? this.#bytes) + bytesOf(json)
     if (total > this.#maxBytes || id > MAX_ID) return undefined
-    return { id, json, bytes, status: pet.status, total }
+    return { id, json, status: pet.status, total }
   }
 
-  /** Adds a pet that has its id already, above all that are here, whether or not there is room. */
-  keep({ id, json, bytes, status }: StoredPet): void {
-    const indexes = status && this.#indexes[status]
-    const isCounted = id === this.size + 1
-    indexes?.makeRoom() // whatever finds no memory does so before anything has changed
-    if (!isCounted) this.#listed.makeRoom()
-    this.#texts.push(json, bytes)
-    indexes?.push(this.size - 1)
-    if (isCounted) this.#counted = id
-    else this.#listed.push(id)
-    this.#bytes += bytes
+  /** Adds a pet that has its id already, above all others, whether or not there is room. */
+  keep({ id, json, status }: StoredPet): void {
+    this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
+    this.#ids.push(id)
+    if (status !== undefined) this.#idsByStatus[status].push(id)
+    this.#bytes += bytesOf(json)
   }
 
   reset(pets: readonly NewPet[]): boolean {
     const fresh = new MemoryStore(this.#maxBytes)
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
-    this.#counted = fresh.#counted
-    this.#listed = fresh.#listed
-    this.#texts = fresh.#texts
-    this.#indexes = fresh.#indexes
+    this.#pets = fresh.#pets
+    this.#ids = fresh.#ids
+    this.#idsByStatus = fresh.#idsByStatus
     this.#bytes = fresh.#bytes
+    this.#pages = fresh.#pages
+    this.#pageBytes = 0
     return true
-  }
-
-  get #lastId(): number {
-    return this.size === 0 ? 0 : this.#idAt(this.size - 1)
-  }
-
-  #idAt(index: number): number {
-    return index < this.#counted ? index + 1 : this.#listed.at(index - this.#counted)
-  }
-
-  /** The index of the first pet whose id is greater; the size where none is. */
-  #firstAbove(id: number): number {
-    return id < this.#counted ? Math.max(Math.floor(id), 0) : this.#counted + this.#listed.firstAbove(id)
   }
 
   isWritable(): boolean {
@@ -171,7 +146,34 @@ export class MemoryStore implements PetStore {
   async close(): Promise<void> {}
 }
 
-/** The pet of a JSON that a store gave. */
+function bytesOf(json: string): number {
+  return Buffer.byteLength(json) + PET_OVERHEAD
+}
+
+/** The index of the first of some ascending numbers that is greater than a value; their count if none is. */
+function firstAbove(numbers: readonly number[], value: number): number {
+  let low = 0
+  let high = numbers.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((numbers[middle] ?? 0) > value) high = middle
+    else low = middle + 1
+  }
+  return low
+}
+
+/** Reads a pet with its id; a string says what is wrong with it. */
+export function readStoredPet(input: Result<unknown>): StoredPet | string {
+  if (!input.ok) return input.issues.join('; ')
+  const pet = validateNewPet(input.value)
+  if (!pet.ok) return pet.issues.join('; ')
+  const { id }: { id?: unknown } = Object(input.value)
+  const isId = typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID
+  if (!isId) return `id must be an integer from 1 to ${MAX_ID}`
+  return { id, json: petJson(id, pet.value), status: pet.value.status }
+}
+
+/** Parses the JSON of a stored pet. */
 export function readPet(json: string): Pet {
   const input = parseJson(json)
   const pet = input.ok ? validateNewPet(input.value) : input

@@ -1,33 +1,9 @@
-import { timers } from '../builtins.ts'
-import { errorReply, type Reply } from '../http/reply.ts'
-import type { Answer, Call, Route } from '../http/router.ts'
-import { BOOLEAN, checkMembers, integer, oneOf, type Rule } from '../rules.ts'
-
-const { setTimeout: after } = timers // taken at once: a test's fake timers come later
-
-/** The contract's operations, by their operationId. */
-export type OperationId = 'listPets' | 'createPet' | 'getPet' | 'listOrders'
-
-/**
- * What goes wrong on purpose: with a request that would have reached this operation, instead of it. The store is not
- * touched, and the answer, if there is one, is an Error with the code `injected_fault`. A `delay` alone only delays.
- */
-export interface Fault {
-  /** The operation that fails; `*` for any. */
-  operation: OperationId | '*'
-  /** How many requests fail, after which the fault is gone; 1 unless given. */
-  times?: number
-  /** HTTP status of the answer, 400 to 599; 500 unless given. */
-  status?: number
-  /** Seconds that `Retry-After` names (RFC 9110 §10.2.3); with status 429 or 503. */
-  retryAfter?: number
-  /** Milliseconds before the answer. */
-  delay?: number
-  /** The connection is destroyed before any answer. */
-  hangUp?: boolean
-  /** `cut`: the answer breaks off half-way; without `status` that of an operation which only reads is its own. */
-  body?: 'cut'
-}
+import { setTimeout as wait } from 'node:timers/promises'
+import { errorReply } from '../api/errors.ts'
+import type { Awaitable, Reply } from '../http/reply.ts'
+import type { Call, Handler, Route } from '../http/router.ts'
+import { BOOLEAN, checkMembers, integer, oneOf, type Rule } from '../options.ts'
+import type { Fault } from '../types.ts'
 
 const RULES: { readonly [K in keyof Fault]-?: Rule<NonNullable<Fault[K]>> } = {
   operation: oneOf(['listPets', 'createPet', 'getPet', 'listOrders', '*']),
@@ -39,12 +15,7 @@ const RULES: { readonly [K in keyof Fault]-?: Rule<NonNullable<Fault[K]>> } = {
   body: oneOf(['cut']),
 }
 
-/**
- * Checks a fault.
- *
- * @throws TypeError or RangeError that names the member, the value and what it must be.
- */
-export function checkFault(input: unknown): asserts input is Fault {
+function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, RULES)
   const { operation, status, retryAfter, delay, hangUp, body }: Partial<Fault> = input
   if (operation === undefined) throw new TypeError(`operation is required and must be ${RULES.operation.mustBe}`)
@@ -52,7 +23,7 @@ export function checkFault(input: unknown): asserts input is Fault {
     throw new TypeError('fault must have a status, a delay, hangUp or a body')
   }
   if (hangUp && (status !== undefined || body !== undefined)) {
-    throw new TypeError('hangUp must be without status and body: there is no answer')
+    throw new TypeError('hangUp must be without status and body: there is no response')
   }
   if (retryAfter !== undefined && status !== 429 && status !== 503) {
     throw new TypeError('retryAfter must be with status 429 or 503')
@@ -61,63 +32,66 @@ export function checkFault(input: unknown): asserts input is Fault {
 
 /** The faults that wait for their requests. */
 export class Faults {
+  readonly #routes: Route[]
   #pending: (Fault & { times: number })[] = []
-  #stop = new AbortController()
+  #cleared = new AbortController()
 
-  /** Adds a fault behind those that wait. */
-  inject(fault: Fault): void {
+  /** @param routes Their operations are decorated on the first fault, so that requests without faults never pass here. */
+  constructor(routes: readonly Route[]) {
+    this.#routes = routes.filter((route) => !route.open)
+  }
+
+  /**
+   * Adds a fault behind those that wait.
+   *
+   * @throws TypeError or RangeError that names the member, the value and what it must be.
+   */
+  inject(fault: unknown): void {
+    checkFault(fault)
+    for (const route of this.#routes.splice(0)) {
+      const { handle } = route
+      route.handle = (call) => this.#handle(route, handle, call)
+    }
     this.#pending.push({ ...fault, times: fault.times ?? 1 })
   }
 
-  /** What waits, in its order, with the times that are left. */
+  /** The faults that wait, in their order, with the times that are left. */
   get pending(): Fault[] {
     return this.#pending.map((fault) => ({ ...fault }))
   }
 
-  /** Forgets what waits, and ends the delays that run: their connections are destroyed. */
+  /** Removes the faults that wait, and ends the delays that run: their connections are destroyed. */
   clear(): void {
     this.#pending = []
-    this.#stop.abort()
-    this.#stop = new AbortController()
+    this.#cleared.abort()
+    this.#cleared = new AbortController()
   }
 
-  /** Answers a request to an operation: by the first fault that is for it, or else by the operation. */
-  answer(route: Route, call: Call): Answer {
-    if (this.#pending.length === 0) return route.handle(call)
-    const fault = this.#take(route)
-    if (fault === undefined) return route.handle(call)
-    return fault.delay === undefined
-      ? fail(fault, route, call)
-      : this.#later(fault.delay, call, () => fail(fault, route, call))
+  #handle({ operation, method }: Route, handle: Handler, call: Call): Awaitable<Reply> {
+    const fault = this.#pending.find((one) => one.operation === '*' || one.operation === operation)
+    if (fault === undefined) return handle(call)
+    if (--fault.times === 0) this.#pending.splice(this.#pending.indexOf(fault), 1)
+    const reply = () => failed(fault, method, handle, call)
+    return fault.delay === undefined ? reply() : this.#delay(fault.delay, call, reply)
   }
 
-  async #later(delay: number, call: Call, answer: () => Answer): Promise<Reply> {
-    const stop = this.#stop.signal
-    const signal = call.signal === undefined ? stop : AbortSignal.any([stop, call.signal])
-    await after(delay, undefined, { signal }).catch(() => {})
-    return signal.aborted ? HUNG_UP : answer()
-  }
-
-  #take(route: Route): Fault | undefined {
-    if (route.open) return undefined // outside the base path stands no operation of the contract
-    const fault = this.#pending.find(({ operation }) => operation === '*' || operation === route.operation)
-    if (fault !== undefined && --fault.times === 0) this.#pending.splice(this.#pending.indexOf(fault), 1)
-    return fault
+  async #delay(ms: number, call: Call, reply: () => Awaitable<Reply>): Promise<Reply> {
+    const cleared = this.#cleared.signal
+    const signal = call.signal === undefined ? cleared : AbortSignal.any([cleared, call.signal])
+    await wait(ms, undefined, { signal }).catch(() => {})
+    return signal.aborted ? HUNG_UP : reply()
   }
 }
 
 const HUNG_UP: Reply = { status: 0, breaksOff: 'before' }
 
-function fail({ status, retryAfter, hangUp, body }: Fault, route: Route, call: Call): Answer {
+function failed(fault: Fault, method: Route['method'], handle: Handler, call: Call): Awaitable<Reply> {
+  const { status, retryAfter, hangUp, body } = fault
   if (hangUp) return HUNG_UP
-  if (status === undefined && body === undefined) return route.handle(call)
-  const fields = retryAfter === undefined ? [] : ['Retry-After', String(retryAfter)]
-  const injected = errorReply('injected_fault', 'A test asked for this fault', fields, status)
-  if (body === undefined) return injected
-  if (status === undefined && route.method === 'GET') return Promise.resolve(route.handle(call)).then(cut)
-  return cut(injected)
-}
-
-function cut(reply: Reply): Reply {
-  return { ...reply, breaksOff: 'within' }
+  if (status === undefined && body === undefined) return handle(call)
+  const cut = (reply: Reply): Reply => ({ ...reply, breaksOff: 'within' })
+  if (status === undefined && method === 'GET') return Promise.resolve(handle(call)).then(cut)
+  const headers = retryAfter === undefined ? [] : ['Retry-After', String(retryAfter)]
+  const error = errorReply(status ?? 500, 'injected_fault', 'A test asked for this fault', headers)
+  return body === undefined ? error : cut(error)
 }

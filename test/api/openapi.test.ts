@@ -1,244 +1,179 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, renameSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import { openapi } from '../../src/api/routes.ts'
-import { ERROR_STATUS } from '../../src/http/reply.ts'
-import type { Route } from '../../src/http/router.ts'
-import { createPetstore, type Petstore } from '../../src/petstore.ts'
-import { breachesOf, breachesOfOperation, type Contract, contractOf, entries, find } from '../contract.ts'
-import { type Answer, folderOf, KEY, RawConnection, send, type Sent, start } from '../support.ts'
+import type { Variant } from '../../src/api/openapi.ts'
+import { getPet } from '../../src/api/operations.ts'
+import { routes } from '../../src/api/routes.ts'
+import { LIMITS } from '../../src/http/limits.ts'
+import { MemoryStore } from '../../src/pets/store.ts'
+import type { Petstore } from '../../src/types.ts'
+import { breachesOf, breachesOfOperation, documentOf, entries, find, VARIANTS } from '../contract.ts'
+import { type Answer, folderOf, RawConnection, send, type Sent, start } from '../support.ts'
 
-const REX = '{"name":"Rex","categoryId":1,"status":"sold"}'
-const STATES = ['deprecated', 'gone'] as const
-const CONTRACT = contractOf('/v1', { getPet: 'deprecated', page: true })
+const REX = '{"name":"Rex","categoryId":1}'
+const DOCUMENT = documentOf({ basePath: '/v1', getPet: 'deprecated', page: true })
 
-/** The operations of a document. */
-function operationsOf({ document }: Contract): { path: string; method: string; operation: unknown }[] {
+/** The operations of a document; those that need no key are open. */
+function operationsOf(document: unknown) {
   return entries(find(document, document, 'paths')).flatMap(([path, item]) =>
-    entries(item)
-      .filter(([name]) => /^(?:get|put|post|delete|options|head|patch|trace)$/.test(name))
-      .map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+    entries(item).flatMap(([method, operation]) => {
+      const id = find(document, operation, 'operationId')
+      const isOpen = find(document, operation, 'security') !== undefined
+      return typeof id === 'string' ? { id, path, method: method.toUpperCase(), isOpen, operation } : []
+    }),
   )
 }
 
-for (const getPet of STATES) {
-  test(`every route is an operation of the document, and every operation a route (getPet ${getPet})`, () => {
-    const contract = contractOf('/shop/v1', { getPet, page: true })
-    const of = (node: unknown, ...keys: string[]) => find(contract.document, node, ...keys)
-    const described = operationsOf(contract).map(({ path, method, operation }) => ({
-      path,
-      method,
-      operation: of(operation, 'operationId'),
-      open: of(operation, 'security') !== undefined,
-      takesBody: of(operation, 'requestBody') !== undefined,
-      server: of(of(contract.document, 'paths', path), 'servers', '0', 'url') ?? '/shop/v1',
-      isDescribed: of(operation, 'summary') !== of(operation, 'operationId'),
-    }))
-    const table = contract.table.map(({ path, method, operation, open = false, takesBody = false }) => {
-      return { path, method, operation, open, takesBody, server: open ? '/' : '/shop/v1', isDescribed: true }
+for (const variant of VARIANTS) {
+  test(`every route is an operation of the document, and every operation a route (${JSON.stringify(variant)})`, () => {
+    const document = documentOf({ basePath: '/shop/eu', ...variant })
+    const described = operationsOf(document).map(({ id, path, method, isOpen, operation }) => {
+      const has = (member: string) => find(document, operation, member) !== undefined
+      const server = find(document, document, 'paths', path, 'servers', '0', 'url')
+      assert.ok(has('summary') && has('description'), id)
+      return [method, path, id, server ?? '/shop/eu', isOpen, has('requestBody')]
+    })
+    const { getPet: state, page } = variant
+    const context = { store: new MemoryStore(0), basePath: '/shop/eu', page, isDraining: () => false }
+    const table = routes(context, state).map(({ method, path, operation, open = false, takesBody = false }) => {
+      return [method, path, operation, open ? '/' : '/shop/eu', open, takesBody]
     })
     assert.deepEqual(described, table)
+    assert.equal(find(document, document, 'servers', '0', 'url'), '/shop/eu')
+    assert.doesNotMatch(JSON.stringify(document), /\/v1/)
+  })
+
+  test(`each operation answers what is documented, all of it and nothing else (${JSON.stringify(variant)})`, async (t) => {
+    const document = documentOf({ basePath: '/v1', ...variant })
+    const operations = operationsOf(document)
+    const seen = new Set<string>()
+    for (const [name, answer] of await provoke(t, variant)) {
+      const { status, headers, body } = answer
+      const breaches = breachesOfOperation(document, operations.find(({ id }) => id === name)?.operation, answer)
+      assert.deepEqual(breaches, [], `${name} ${JSON.stringify(answer)}`)
+      if (name === 'openapi' && status === 200) assert.deepEqual(JSON.parse(body), document)
+      if (status >= 400) seen.add(`${name} ${status} ${textOf(JSON.parse(body))}`)
+      for (const header of Object.keys(headers)) seen.add(`${name} ${status} ${header}`)
+    }
+    const documented = operations.flatMap(({ id, operation }) => statementsOf(document, id, operation))
+    const never = documented.filter((statement) => !seen.has(statement) && !NOT_PROVOKED.test(statement))
+    assert.deepEqual(never, [])
   })
 }
 
-/** Every answer that can be provoked, with the operation that it is of. */
-async function provoke(t: TestContext, getPet: 'deprecated' | 'gone'): Promise<[operation: string, answer: Answer][]> {
+// One operation stands for all that have a bug. What node cannot read as a request has no id. Only orders answer 501 so far.
+const NOT_PROVOKED = /^(?!listPets)\w+ 500 |^\w+ (?:408|431) x-request-id$|^(?!listOrders)\w+ 501 |^\w+ default /
+
+function textOf(error: unknown): string {
+  return `${find({}, error, 'code')}: ${find({}, error, 'message')}`
+}
+
+/** What the document says of an operation: each status with its headers and errors. */
+function statementsOf(document: unknown, id: string, operation: unknown): string[] {
+  return entries(find(document, operation, 'responses')).flatMap(([status, response]) => {
+    const headers = entries(find(document, response, 'headers')).map(([header]) => header.toLowerCase())
+    const examples = entries(find(document, response, 'content', 'application/json', 'examples'))
+    const errors = examples.map(([, example]) => textOf(find(document, example, 'value')))
+    return [...headers, ...(Number(status) < 400 ? [] : errors)].map((what) => `${id} ${status} ${what}`)
+  })
+}
+
+/** Every response that can be provoked, with the operation that gives it. */
+async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>): Promise<[operation: string, Answer][]> {
   const folder = `${folderOf(t)}/pets`
   mkdirSync(folder)
-  const pets = ['Rex', 'Tom'].map((name) => ({ name, categoryId: 1 }))
-  const petstore = await start(t, { getPet, pets, maxBody: 100, maxStore: 200 })
-  const impatient = await start(t, { getPet, limits: { headersTimeout: 50, checkInterval: 10 } })
-  const failing = await start(t, { getPet, snapshot: `${folder}/pets.json` })
-  const { table } = contractOf('/v1', { getPet, page: true })
+  const petstore = await start(t, { ...variant, pets: [JSON.parse(REX), JSON.parse(REX)], maxStore: 450 })
+  const { headersTimeout, checkInterval } = LIMITS
+  Object.assign(LIMITS, { headersTimeout: 50, checkInterval: 10 })
+  const impatient = await start(t, variant)
+  Object.assign(LIMITS, { headersTimeout, checkInterval })
+  const failing = await start(t, { ...variant, snapshot: `${folder}/pets.json` })
   const seen: [operation: string, answer: Answer][] = []
   async function see(operation: string, target: string, sent: Sent = {}, at: Petstore = petstore): Promise<void> {
-    const method = table.find((route) => route.operation === operation)?.method ?? ''
     const headers = { 'x-request-id': 'a-b', ...sent.headers }
-    seen.push([operation, await send(at, method, target, { ...sent, headers })])
+    seen.push([operation, await send(at, operation === 'createPet' ? 'POST' : 'GET', target, { ...sent, headers })])
   }
-  for (const { operation, method, open, path } of table) {
-    const target = `${open ? '' : '/v1'}${path.replace('{petId}', '1')}`
-    await see(operation, target, method === 'POST' ? { body: REX } : {})
-    await see(operation, target, { headers: { host: 'a b' } })
-    await see(operation, target, { headers: { expect: 'miracles' } })
-    if (!open) await see(operation, target, { headers: { authorization: '' } })
+  for (const { id, path, method, isOpen } of operationsOf(documentOf({ basePath: '/v1', ...variant }))) {
+    const target = `${isOpen ? '' : '/v1'}${path.replace('{petId}', '1')}`
+    const withoutKey = { headers: { authorization: '' } }
+    await see(id, target, { ...(isOpen && withoutKey), ...(method === 'POST' && { body: REX }) })
+    if (!isOpen) await see(id, target, withoutKey)
+    await see(id, target, { headers: { host: 'a b' } })
+    await see(id, target, { headers: { expect: 'miracles' } })
     for (const [at, rest] of [[petstore, `x: ${'x'.repeat(17_000)}`] as const, [impatient, ''] as const]) {
       const connection = new RawConnection(t, at)
       await connection.write(`${method} ${target} HTTP/1.1\r\n${rest}`)
-      seen.push([operation, await connection.read()])
+      seen.push([id, await connection.read()])
     }
   }
-  await see('listPets', '/v1/pets?limit=1')
-  await see('listPets', '/v1/pets?limit=0')
+  for (const query of ['limit=1', 'limit=0&after=x&status=y']) await see('listPets', `/v1/pets?${query}`)
   await see('getPet', '/v1/pets/x')
   await see('createPet', '/v1/pets', { body: '{}' })
-  await see('createPet', '/v1/pets', { body: 'x'.repeat(101) })
+  await see('createPet', '/v1/pets', { body: 'x'.repeat(65_537) })
+  await see('createPet', '/v1/pets', { headers: { 'content-type': 'text/plain' } })
   await see('createPet', '/v1/pets', { headers: { 'content-encoding': 'gzip' } })
-  for (let times = 0; times < 4; times++) await see('createPet', '/v1/pets', { body: REX })
-  rmSync(folder, { recursive: true })
+  await see('createPet', '/v1/pets', { body: REX }) // there is no room for a fourth
+  const bug = t.mock.method(MemoryStore.prototype, 'page', () => assert.fail())
+  await see('listPets', '/v1/pets')
+  bug.mock.restore()
+  renameSync(folder, `${folder}-away`)
   await see('createPet', '/v1/pets', { body: REX }, failing)
   await see('readyz', '/readyz', {}, failing)
-  const stopping = createPetstore({ apiKeys: [KEY] })
-  await stopping.close()
-  const response = await stopping.fetch(new URL('/readyz', stopping.url))
-  const { status, headers } = response
-  seen.push(['readyz', { status, headers: Object.fromEntries(headers), body: await response.text() }])
+  renameSync(`${folder}-away`, folder)
+  await failing.close()
+  const response = await failing.fetch(new URL('/readyz', failing.url))
+  const headers = Object.fromEntries(response.headers)
+  seen.push(['readyz', { status: response.status, headers, body: await response.text() }])
   return seen
 }
 
-/** Every status with each code and field that the document has for an operation; not `default`, which is for tests. */
-function documentedOf(contract: Contract): string[] {
-  const of = (node: unknown, ...keys: string[]) => find(contract.document, node, ...keys)
-  return operationsOf(contract).flatMap(({ operation }) => {
-    const responses = entries(of(operation, 'responses')).filter(([status]) => status !== 'default')
-    return responses.flatMap(([status, response]) => {
-      const codes = entries(of(response, 'content', 'application/json', 'examples')).map(([code]) => code)
-      const fields = entries(of(response, 'headers')).map(([name]) => name.toLowerCase())
-      const all = [...(Number(status) < 400 ? [''] : codes), ...fields]
-      return all.map((what) => `${of(operation, 'operationId')} ${status} ${what}`)
-    })
-  })
-}
+const CODES = `400 bad_request, 400 invalid_parameter, 400 invalid_pet, 401 unauthorized, 404 not_found,
+405 method_not_allowed, 408 request_timeout, 410 gone, 413 content_too_large, 415 unsupported_media_type,
+417 expectation_failed, 431 headers_too_large, 500 injected_fault, 500 internal_error, 501 not_implemented,
+503 not_ready, 503 storage_failed, 507 store_full`.split(/,\s/)
 
-// A 500 is a bug of the server: dispatch.test.ts has it of any operation. What node cannot read as a request has no id.
-const NOT_PROVOKED = /^\w+ 500 |^\w+ (?:408|431) x-request-id$/
-
-for (const getPet of STATES) {
-  test(`each operation answers what is documented, all of it and nothing else (getPet ${getPet})`, async (t) => {
-    const contract = contractOf('/v1', { getPet, page: true })
-    const seen = new Set<string>()
-    for (const [name, answer] of await provoke(t, getPet)) {
-      const { status, headers, body } = answer
-      const route = contract.table.find(({ operation }) => operation === name)
-      assert.ok(route)
-      assert.deepEqual(breachesOfOperation(contract, route, false, answer), [], `${name} ${JSON.stringify(answer)}`)
-      seen.add(`${name} ${status} ${status < 400 ? '' : JSON.parse(body).code}`)
-      for (const field of Object.keys(headers)) seen.add(`${name} ${status} ${field}`)
-    }
-    const documented = documentedOf(contract).filter((what) => !NOT_PROVOKED.test(what))
-    const never = documented.filter((what) => !seen.has(what))
-    assert.deepEqual(never, [])
-    assert.ok(documented.length > 100)
-  })
-}
-
-test('every code of an Error is documented, with its status', () => {
-  const documented = new Map<string, unknown>()
-  for (const getPet of STATES) {
-    const { document } = contractOf('/v1', { getPet, page: true })
-    const of = (node: unknown, ...keys: string[]) => find(document, node, ...keys)
-    const codes = of(document, 'components', 'schemas', 'Error', 'properties', 'code', 'enum')
-    assert.deepEqual(codes, Object.keys(ERROR_STATUS))
-    for (const [, response] of entries(of(document, 'components', 'responses'))) {
-      const examples = entries(of(response, 'content', 'application/json', 'examples'))
-      for (const [code, example] of examples) documented.set(code, of(example, 'value', 'status'))
-    }
-  }
-  assert.deepEqual(Object.fromEntries(documented), { ...ERROR_STATUS })
+test('every code is documented with its status, and no schema is inline', () => {
+  const text = JSON.stringify([DOCUMENT, documentOf({ basePath: '/v1', getPet: 'gone', page: true })])
+  const errors = [...text.matchAll(/"code":"(\w+)","message":"[^"]+","status":(\d+)/g)]
+  assert.deepEqual([...new Set(errors.map(([, code, status]) => `${status} ${code}`))].sort(), CODES)
+  assert.equal(find(DOCUMENT, DOCUMENT, 'components', 'parameters', 'X-Request-Id', 'schema', 'pattern'), undefined)
+  // Generators would have to make up a name for it, such as InlineObject14.
+  assert.doesNotMatch(text, /"(?:allOf|anyOf|oneOf)"|"schema":\{[^}]*"properties"/)
 })
 
-test('every example keeps to its schema', () => {
-  const { document } = CONTRACT
-  let count = 0
-  function visit(node: unknown): void {
-    const isSchema = find(document, node, 'type') !== undefined
-    const schema = isSchema ? node : find(document, node, 'schema')
-    for (const [, example] of entries(find(document, node, 'examples'))) {
-      const value = isSchema ? example : find(document, example, 'value')
-      assert.deepEqual(breachesOf(document, schema, value), [], JSON.stringify(value))
-      count++
-    }
-    for (const [, member] of entries(node)) visit(member)
-  }
-  visit(document)
-  assert.ok(count > 30, `only ${count}`)
-})
-
-test('an answer to an injected fault is documented, whatever its status', async (t) => {
-  const petstore = await start(t)
-  for (const status of [400, 418, 429, 503, 599]) {
-    petstore.inject({ operation: '*', status, ...(status === 503 && { retryAfter: 1 }) })
-    assert.equal((await send(petstore, 'GET', '/v1/pets')).status, status) // which send() holds to the document
-  }
-})
-
-for (const [basePath, getPet, statuses] of [
-  ['/v1', 'deprecated', '200 400 401 404 408 417 431 500 default'],
-  ['/shop/eu', 'gone', '400 401 408 410 417 431 500 default'],
-] as const) {
-  test(`GET /openapi.json, and HEAD, need no key (${basePath}, getPet ${getPet})`, async (t) => {
-    const petstore = await start(t, { basePath, getPet })
-    const headers = { authorization: '' }
-    const got = await send(petstore, 'GET', '/openapi.json', { headers })
-    assert.equal(got.status, 200)
-    assert.equal(got.headers['content-type'], 'application/json')
-    const document: unknown = JSON.parse(got.body)
-    assert.deepEqual(document, contractOf(basePath, { getPet, page: true }).document)
-    assert.equal(find(document, document, 'servers', '0', 'url'), basePath)
-    const responses = entries(find(document, document, 'paths', '/pets/{petId}', 'get', 'responses'))
-    assert.equal(responses.map(([status]) => status).join(' '), statuses)
-    const head = await send(petstore, 'HEAD', '/openapi.json', { headers })
-    assert.equal(head.headers['content-length'], got.headers['content-length'])
-    assert.equal(head.body, '')
-  })
-}
-
-test('the document is made by the first request, and once', async () => {
-  let reads = 0
-  const table: Route[] = []
-  table[Symbol.iterator] = () => {
-    reads++
-    return Array.prototype.values.call(table)
-  }
-  const handle = openapi({ basePath: '/v1', getPet: 'deprecated' }, table)
-  assert.equal(reads, 0)
-  const call = { params: {}, query: '', body: Buffer.alloc(0) }
-  const [one, other] = await Promise.all([handle(call), handle(call)])
-  assert.equal(one.body, other.body)
-  assert.equal(reads, 1)
+test('getPet finds the greatest id that a pet can have', async () => {
+  const store = new MemoryStore(Infinity)
+  store.keep({ id: 999_999_999_999_999, json: REX, status: undefined })
+  const context = { store, basePath: '/v1', page: true, isDraining: () => false }
+  const reply = await getPet(context)({ param: '999999999999999', query: '', body: Buffer.alloc(0) })
+  assert.deepEqual([reply.status, reply.body], [200, REX])
 })
 
 const HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
-const GOOD: Answer = { status: 200, headers: HEADERS, body: '[{"id":1,"name":"","categoryId":-1}]' }
-const PET = GOOD.body.slice(1, -1)
 
-/** An answer to listPets that is an Error. */
-function error(status: number, members: object): Answer {
-  return { status, headers: HEADERS, body: JSON.stringify(members) }
-}
-
-const BREACHES: Readonly<Record<string, Answer>> = {
-  'a status that it does not have': error(404, { code: 'not_found', message: '', status: 404 }),
-  'a code of another operation': error(400, { code: 'invalid_pet', message: '', status: 400 }),
-  'a status within that is another': error(400, { code: 'bad_request', message: '', status: 401 }),
-  'an Error without a message': error(400, { code: 'bad_request', status: 400 }),
-  'an Error with another member': error(400, { code: 'bad_request', message: '', status: 400, more: 1 }),
-  'a 401 without its field': error(401, { code: 'unauthorized', message: '', status: 401 }),
-  'another media type': { ...GOOD, headers: { ...HEADERS, 'content-type': 'text/html' } },
-  'another value of a field': { ...GOOD, headers: { ...HEADERS, 'cache-control': 'private' } },
-  'a field of another operation': { ...GOOD, headers: { ...HEADERS, location: '/v1/pets/1' } },
-  'an object': { ...GOOD, body: PET },
-  'too many pets': { ...GOOD, body: `[${Array(101).fill(PET)}]` },
-  'a pet that is null': { ...GOOD, body: '[null]' },
-  'a pet that is an array': { ...GOOD, body: '[[]]' },
-  'an id of 0': { ...GOOD, body: GOOD.body.replace('1', '0') },
-  'an id that is a string': { ...GOOD, body: GOOD.body.replace('1', '"1"') },
-  'no id': { ...GOOD, body: GOOD.body.replace('"id":1,', '') },
-  'a fraction': { ...GOOD, body: GOOD.body.replace('-1', '-1.5') },
-  'a number beyond int64': { ...GOOD, body: GOOD.body.replace('-1', '1e19') },
-  'another pet status': { ...GOOD, body: GOOD.body.replace('}', ',"status":"lost"}') },
-  'another member': { ...GOOD, body: GOOD.body.replace('}', ',"colour":"red"}') },
-}
-
-for (const [what, answer] of Object.entries(BREACHES)) {
-  test(`the check of answers finds ${what}`, () => {
-    const [listPets] = CONTRACT.table
-    assert.ok(listPets)
-    assert.deepEqual(breachesOfOperation(CONTRACT, listPets, false, GOOD), [])
-    assert.notDeepEqual(breachesOfOperation(CONTRACT, listPets, false, answer), [])
-  })
-}
-
-test('the check of answers throws at a keyword that it does not know', () => {
+test('the check of responses finds what is not documented, and throws at a keyword that it does not know', () => {
+  const operation = operationsOf(DOCUMENT)[0]?.operation
+  const breaches = (status: number, body: string, headers = {}) =>
+    breachesOfOperation(DOCUMENT, operation, { status, headers: { ...HEADERS, ...headers }, body })
+  const pet = '{"id":1,"name":"","categoryId":-1}'
+  assert.deepEqual(breaches(200, `[${Array(100).fill(pet)}]`), [])
+  assert.deepEqual(breaches(400, '{"code":"bad_request","message":"","status":400}'), [])
+  for (const body of ['{}', '[null]', '[[]]', `[${Array(101).fill(pet)}]`]) assert.notDeepEqual(breaches(200, body), [])
+  for (const member of ['"id":0', '"id":"1"', '"id":1.5', '"id":1e19', '"colour":1', '"id":1,"status":"lost"']) {
+    assert.notDeepEqual(breaches(200, `[${pet.replace('"id":1', member)}]`), [], member)
+  }
+  for (const name of ['content-type', 'cache-control', 'location', 'x-request-id']) {
+    assert.notDeepEqual(breaches(200, '[]', { [name]: 'a b' }), [], name)
+  }
+  for (const error of [
+    '{"code":"invalid_pet","message":"","status":400}',
+    '{"code":"bad_request","message":"","status":400,"more":1}',
+    '{"code":"bad_request","status":400}',
+    '{"code":"unauthorized","message":"","status":401}', // without its header
+    '{"code":"not_found","message":"","status":404}',
+  ]) {
+    assert.notDeepEqual(breaches(Number(/\d+/.exec(error)), error), [], error)
+  }
+  assert.notDeepEqual(breaches(400, '{"code":"bad_request","message":"","status":401}'), [])
   assert.throws(() => breachesOf({}, { unevaluatedItems: true }, 1), /does not know unevaluatedItems/)
 })

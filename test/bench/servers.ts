@@ -1,12 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 export const KEY = 'key-of-the-bench'
 export const NEW_PET = '{"name":"abcdefghij","categoryId":7,"status":"pending"}'
-
-const AVAILABLE = 10
 
 const FLOOR = `
 const body = Buffer.from(process.env.BODY), status = Number(process.env.STATUS)
@@ -15,113 +14,71 @@ require('node:http').createServer((req, res) => {
   res.end(body)
 }).listen(0, '127.0.0.1', function () { console.log('http://127.0.0.1:' + this.address().port + '/v1') })`
 
+/** Where the files of the benchmark are. */
+export const folder: string = mkdtempSync(join(tmpdir(), 'petstore-bench-'))
+process.on('exit', () => rmSync(folder, { recursive: true }))
+process.setMaxListeners(0) // each server has one, to end with the benchmark
+
 /** A server in a process of its own, on the first core. */
 export interface Server {
   url: string
-  process: ChildProcess
+  pid: number
+  close: () => Promise<unknown>
 }
 
-/** Starts servers of one version of node, with their files in a folder. */
-export class Servers {
-  readonly folder: string
-  readonly #node: string
+/** Writes a file of the benchmark; returns its path. */
+export function write(name: string, content: string): string {
+  writeFileSync(join(folder, name), content)
+  return join(folder, name)
+}
 
-  constructor(folder: string, node: string) {
-    this.folder = folder
-    this.#node = node
+/** Starts the floor, node:http with nothing behind it but the bytes and the status of a response. */
+export function startFloor(node: string, body: string, status: number): Promise<Server> {
+  return start([node, '-e', FLOOR], 'off', { BODY: body, STATUS: String(status) })
+}
+
+/** Starts the built server, with its log in a file, or none. */
+export function startBuilt(node: string, log: 'off' | 'json', ...flags: string[]): Promise<Server> {
+  return start([node, 'dist/main.js', '--port', '0', '--api-key', KEY, '--log', log, ...flags], log)
+}
+
+/** Resolves when the server prints its address. */
+async function start(command: readonly string[], log: 'off' | 'json', env = {}): Promise<Server> {
+  const stdout = log === 'off' ? 'pipe' : openSync(join(folder, 'log'), 'w')
+  const stdio: ['ignore', typeof stdout, 'pipe'] = ['ignore', stdout, 'pipe']
+  const child = spawn('taskset', ['-c', '0', ...command], { env: { ...process.env, ...env }, stdio })
+  process.once('exit', () => child.kill())
+  for await (const chunk of child.stdout ?? child.stderr ?? []) {
+    const [url] = /http:\/\/\S+/.exec(String(chunk)) ?? []
+    const close = () => (child.kill(), once(child, 'exit'))
+    if (url !== undefined) return { url, pid: child.pid ?? 0, close }
   }
-
-  /** The floor: node:http with nothing behind it but the bytes and the status of an answer. */
-  floor(body: string, status: number): Promise<Server> {
-    return this.#start(['-e', FLOOR], { BODY: body, STATUS: String(status) }, 'ignore')
-  }
-
-  /** The built server, with its log in a file, or none. */
-  petstore(log: 'off' | 'json', ...flags: string[]): Promise<Server> {
-    const own = ['dist/main.js', '--port', '0', '--api-key', KEY, '--log', log]
-    return this.#start([...own, ...flags], {}, log === 'off' ? 'ignore' : openSync(join(this.folder, 'log'), 'w'))
-  }
-
-  /** Resolves when the server prints its address. */
-  async #start(args: readonly string[], env: Record<string, string>, log: 'ignore' | number): Promise<Server> {
-    const [stdout, stderr] = log === 'ignore' ? (['pipe', 'inherit'] as const) : ([log, 'pipe'] as const)
-    const child = spawn('taskset', ['-c', '0', this.#node, ...args], {
-      env: { ...process.env, ...env },
-      stdio: ['ignore', stdout, stderr],
-    })
-    process.once('exit', () => child.kill())
-    const output = child.stdout ?? child.stderr
-    if (output === null) throw new Error('the server has no output')
-    for await (const chunk of output) {
-      const [url] = /http:\/\/\S+/.exec(String(chunk)) ?? []
-      if (url !== undefined) return { url, process: child }
-    }
-    throw new Error('the server did not start')
-  }
+  throw new Error(`the server did not start: ${command.join(' ')}`)
 }
 
-export function stop(...servers: readonly Server[]): Promise<unknown> {
-  for (const { process } of servers) process.kill('SIGTERM')
-  return Promise.all(servers.map(({ process }) => once(process, 'exit')))
-}
-
-/** JSON of so many animals, their names ten characters long: a third of them sold, ten available, and the others pending. */
-function animals(count: number): string[] {
-  return Array.from({ length: count }, (_, at) => {
-    const isAvailable = at % Math.floor(count / AVAILABLE) === 1
-    return NEW_PET.replace('pending', isAvailable ? 'available' : at % 3 ? 'pending' : 'sold')
-  })
-}
-
-/** Writes a seed of so many animals; returns the flag that names it. */
-export function seed(folder: string, count: number): string {
-  const path = join(folder, 'seed.json')
-  writeFileSync(path, `[${animals(count).join(',')}]`)
-  return `--seed=${path}`
-}
-
-/** Writes a snapshot of so many animals; returns its path. */
-export function writeSnapshot(folder: string, count: number): string {
-  const path = join(folder, `${count}.json`)
-  const lines = animals(count).map((json, at) => json.replace('{', `{"id":${at + 1},`))
-  writeFileSync(path, `{"petstore":1,"pets":[\n${lines.join('\n,')}\n]}\n`)
-  return path
-}
-
-/** Bytes of a server's resident memory. */
-export function residentOf({ process }: Server): number {
-  const [, kilobytes] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${process.pid}/status`, 'utf8')) ?? []
-  return Number(kilobytes) * 1024
-}
-
-/** Milliseconds from the start of a server to its first answer. */
-export async function firstAnswerOf(start: () => Promise<Server>): Promise<number> {
+/** Milliseconds from the start of a server to its first response. */
+export async function startOf(start: () => Promise<Pick<Server, 'url'> & { close: () => unknown }>): Promise<number> {
   const started = performance.now()
-  const server = await start()
-  const response = await fetch(`${server.url}/pets`, { headers: { Authorization: `Bearer ${KEY}` } })
-  await response.text()
+  const { url, close } = await start()
+  await (await fetch(`${url}/pets`, { headers: { Authorization: `Bearer ${KEY}` } })).text()
   const ms = performance.now() - started
-  if (response.status !== 200) throw new Error(`the first answer was ${response.status}`)
-  await stop(server)
+  await close()
   return ms
 }
 
-/** Adds so many animals a second to a server, until it is told to end; resolves when all were answered 201. */
-export function createSteadily(url: string, perSecond: number): () => Promise<void> {
-  const headers = { Authorization: `Bearer ${KEY}`, 'Content-Type': 'application/json' }
-  const started = performance.now()
-  const pending: Promise<void>[] = []
-  const timer = setInterval(() => {
-    const due = Math.floor(((performance.now() - started) / 1_000) * perSecond)
-    while (pending.length < due) pending.push(create())
-  }, 5)
-  async function create(): Promise<void> {
-    const response = await fetch(`${url}/pets`, { method: 'POST', headers, body: NEW_PET })
-    await response.text()
-    if (response.status !== 201) throw new Error(`an addition was answered ${response.status}`)
-  }
-  return async () => {
-    clearInterval(timer)
-    await Promise.all(pending)
-  }
+/** JSON of so many pets, their names ten characters long, a third of them sold. */
+const petsOf = (count: number) =>
+  Array.from({ length: count }, (_, at) => (at % 3 === 0 ? NEW_PET.replace('pending', 'sold') : NEW_PET))
+
+/** Writes a seed of so many pets; returns its path. */
+export const writeSeed = (count: number): string => write('seed.json', `[${petsOf(count).join(',')}]`)
+
+/** Writes a snapshot of so many pets; returns its path. */
+export function writeSnapshot(count: number): string {
+  const lines = petsOf(count).map((json, at) => json.replace('{', `{"id":${at + 1},`))
+  return write(`${count}.json`, `[\n${lines.join(',\n')}\n]\n`)
+}
+
+export function residentBytes({ pid }: Server): number {
+  return 1024 * Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 }

@@ -1,297 +1,206 @@
+// The log of a petstore: what stands in it, and what becomes of it where its reader is slow or gone.
 import assert from 'node:assert/strict'
-import { describe, test, type TestContext } from 'node:test'
+import { once } from 'node:events'
+import { Writable } from 'node:stream'
+import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { Outcome } from '../../src/http/exchange.ts'
-import { createLog, type Log, type LogFormat, NO_LOG } from '../../src/http/log.ts'
-import { FakeStream } from '../support.ts'
+import { createPetstore, startPetstore } from '../../src/petstore.ts'
+import { check, FakeStream, KEY, send, start } from '../support.ts'
+import { get, open, REX } from './raw.ts'
 
-const TIME = '2026-02-03T04:05:06.789Z'
+const FORWARDED = '203.0.113.9, 198.51.100.7'
+const TIME = '20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z'
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
-/** An outcome, flat: with what its head says of it beside it. */
-interface Entry extends Omit<Outcome, 'head' | 'time'> {
-  method?: string
-  target?: string
-  requestId?: string
-  forwardedFor?: string
+/** What a petstore writes of requests for these targets, each a line. */
+async function linesOf(log: 'json' | 'text', targets: readonly string[], headers = {}): Promise<string[]> {
+  const logStream = new FakeStream()
+  const petstore = createPetstore({ apiKeys: [KEY], log, logStream })
+  for (const target of targets) await petstore.fetch(`http://any.example${target}`, { headers })
+  await petstore.close()
+  return logStream.text.split('\n').slice(0, -1)
 }
 
-function outcomeOf({ method, target, requestId, forwardedFor, ...more }: Entry): Outcome {
-  const rest = { ...more, time: Date.parse(TIME) }
-  if (method === undefined || target === undefined) return rest
-  const headers = { 'x-request-id': requestId, 'x-forwarded-for': forwardedFor }
-  return { ...rest, head: { method, target, headers } }
-}
-
-const ENTRY: Entry = {
-  method: 'GET',
-  target: '/v1/pets?limit=5&status=sold',
-  operation: 'listPets',
-  status: 200,
-  ms: 1.2345678,
-  bytes: 42,
-  requestId: 'r-1',
-  remote: '127.0.0.1',
-  forwardedFor: '203.0.113.9, 198.51.100.7',
-}
-
-interface Fixture {
-  log: Log
-  stream: FakeStream
-}
-
-function createFixture(t: TestContext, format: LogFormat, redact = (text: string) => text): Fixture {
-  t.mock.timers.enable({ apis: ['Date'], now: Date.parse(TIME) })
-  const stream = new FakeStream()
-  return { stream, log: createLog(format, stream, redact) }
-}
-
-/** What is written of one entry. */
-async function written(t: TestContext, format: LogFormat, entry: Entry, redact?: (text: string) => string) {
-  const { log, stream } = createFixture(t, format, redact)
-  log.request(outcomeOf(entry))
-  await log.flush()
-  return stream.text
-}
-
-describe('a log that is off', () => {
-  test('writes nothing, says so, and is flushed at once', async (t) => {
-    const { log, stream } = createFixture(t, 'off')
-    assert.equal(log, NO_LOG)
-    assert.equal(log.on, false)
-    log.request(outcomeOf(ENTRY))
-    log.event('error', 'nobody hears this')
-    await log.flush()
-    await turn()
-    assert.deepEqual(stream.writes, [])
-    assert.equal(stream.listenerCount('error'), 0)
+test('in JSON, a line tells all of a request but header, body and query values', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
+  petstore.inject({ operation: 'createPet', delay: 1 }) // as long as a disk may take
+  const started = performance.now()
+  const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': FORWARDED, cookie: 'secret' }
+  await check(petstore, 'GET', '/v1/pets?limit=5&status=sold', 200, { headers })
+  await check(petstore, 'POST', '/v1/pets', 201, { body: REX })
+  const coded = await check(petstore, 'POST', '/v1/pets', 415, { headers: { 'content-encoding': 'gzip' }, body: REX })
+  const { body } = await check(petstore, 'PUT', '/v1/pets', '405 method_not_allowed')
+  const refused = await check(petstore, 'GET', '/v1/pets/1', '401 unauthorized', { headers: { authorization: '' } })
+  await check(petstore, 'HEAD', '/v1/pets', 200, { headers: { 'x-request-id': 'not one' } })
+  await logStream.until(/HEAD.*\n/)
+  const lines = logStream.text.split('\n').slice(0, -1)
+  const entries = lines.map((line) => {
+    const { time, ms, ...entry } = JSON.parse(line)
+    assert.match(time, new RegExp(`^${TIME}$`))
+    assert.ok(/^\d+(\.\d{1,3})?$/.test(String(ms)), line) // to the microsecond
+    assert.ok(ms <= performance.now() - started, line)
+    return entry
   })
+  const get = { method: 'GET', path: '/v1/pets?limit=…&status=…', operation: 'listPets', status: 200, bytes: 2 }
+  const remote = '127.0.0.1'
+  assert.deepEqual(entries, [
+    { ...get, requestId: 'r-1', remote, forwardedFor: FORWARDED },
+    { method: 'POST', path: '/v1/pets', operation: 'createPet', status: 201, bytes: 36, remote },
+    { method: 'POST', path: '/v1/pets', operation: 'createPet', status: 415, bytes: coded.body.length, remote },
+    { method: 'PUT', path: '/v1/pets', status: 405, bytes: body.length, remote },
+    { method: 'GET', path: '/v1/pets/1', operation: 'getPet', status: 401, bytes: refused.body.length, remote },
+    { method: 'HEAD', path: '/v1/pets', operation: 'listPets', status: 200, bytes: 0, remote },
+  ])
 })
 
-describe('a log in JSON', () => {
-  test('holds one object a line: of a request all but header, body and query values', async (t) => {
-    const line = await written(t, 'json', ENTRY)
-    assert.ok(line.endsWith('}\n'))
-    assert.deepEqual(JSON.parse(line), {
-      time: TIME,
-      method: 'GET',
-      path: '/v1/pets?limit=…&status=…',
-      operation: 'listPets',
-      status: 200,
-      ms: 1.235,
-      bytes: 42,
-      requestId: 'r-1',
-      remote: '127.0.0.1',
-      forwardedFor: '203.0.113.9, 198.51.100.7',
-    })
-  })
-
-  test('leaves out what a request has not', async (t) => {
-    const line = await written(t, 'json', { status: 400, ms: 0, bytes: 9, remote: undefined })
-    assert.equal(line, `{"time":"${TIME}","status":400,"ms":0,"bytes":9}\n`)
-  })
-
-  test('tells requests of one target apart by method and operation', async (t) => {
-    for (const [method, operation] of [
-      ['GET', 'listPets'],
-      ['POST', 'createPet'],
-      ['PUT', undefined],
-      ['GET', undefined],
-      ['GET', 'listPets'],
-    ] as const) {
-      const line = JSON.parse(await written(t, 'json', { ...ENTRY, target: '/v1/pets', method, operation }))
-      assert.deepEqual([line.method, line.path, line.operation], [method, '/v1/pets', operation])
-      t.mock.timers.reset()
-    }
-  })
-
-  test('holds a null for the status where the client left', async (t) => {
-    const line = await written(t, 'json', { ...ENTRY, status: undefined })
-    assert.match(line, /,"status":null,/)
-  })
-
-  test('escapes control characters, so that a line stays a line', async (t) => {
-    const line = await written(t, 'json', { ...ENTRY, forwardedFor: 'a\n\u001b[31m"b' })
-    assert.match(line, /"forwardedFor":"a\\n\\u001b\[31m\\"b"\}\n$/)
-  })
-
-  test('holds time, level and message of an event', async (t) => {
-    const { log, stream } = createFixture(t, 'json')
-    log.event('error', 'Error: "no"\n    at here')
-    await log.flush()
-    assert.equal(stream.text, `{"time":"${TIME}","level":"error","message":"Error: \\"no\\"\\n    at here"}\n`)
-  })
-})
-
-describe('a log in text', () => {
-  const lines: readonly [what: string, entry: Entry, line: string][] = [
-    [
-      'all that is known of a request in one line',
-      ENTRY,
-      'GET /v1/pets?limit=…&status=… 200 1.235 ms 42 B operation=listPets requestId=r-1 remote=127.0.0.1 forwardedFor=203.0.113.9, 198.51.100.7',
-    ],
-    [
-      'no more than is known of a request',
-      { method: 'GET', target: '/', status: 404, ms: 0.5, bytes: 60, remote: '::1' },
-      'GET / 404 0.5 ms 60 B remote=::1',
-    ],
-    ['dashes for what could not be read', { status: 400, ms: 0, bytes: 9, remote: undefined }, '- - 400 0 ms 9 B'],
-    [
-      'no status where the client left',
-      { method: 'POST', target: '/v1/pets', status: undefined, ms: 12, bytes: 0, remote: '::1' },
-      'POST /v1/pets client left 12 ms 0 B remote=::1',
-    ],
-    [
-      'a question mark for each character that could command a terminal',
-      {
-        method: 'GET',
-        target: '/\u007f\u0000',
-        status: 404,
-        ms: 0,
-        bytes: 0,
-        remote: '::1',
-        forwardedFor: '\u001b[2J\n\u009bé',
-      },
-      'GET /?? 404 0 ms 0 B remote=::1 forwardedFor=?[2J??é',
-    ],
+test('in text, a line tells the same, with a question mark for what could command a terminal', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'text', logStream })
+  const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': FORWARDED }
+  await check(petstore, 'GET', '/v1/pets?a=1', 200, { headers })
+  await open(t, petstore, get('/v1/none', 'X-Forwarded-For: \x9b2J\t\xe9') + 'garbage\r\n\r\n')
+  const ms = '\\d+(\\.\\d+)? ms'
+  const lines = [
+    `${TIME} GET /v1/pets\\?a=… 200 ${ms} 2 B operation=listPets requestId=r-1 remote=127.0.0.1 forwardedFor=${FORWARDED}`,
+    `${TIME} GET /v1/none 404 ${ms} \\d+ B remote=127.0.0.1 forwardedFor=\\?2J\\?é`,
+    `${TIME} - - 400 0 ms \\d+ B remote=127.0.0.1`,
   ]
-  for (const [what, entry, line] of lines) {
-    test(`holds ${what}`, async (t) => assert.equal(await written(t, 'text', entry), `${TIME} ${line}\n`))
-  }
-
-  test('holds time, level and message of an event, its lines as they are', async (t) => {
-    const { log, stream } = createFixture(t, 'text')
-    log.event('warn', 'Error: no\n    at here')
-    await log.flush()
-    assert.equal(stream.text, `${TIME} warn: Error: no\n    at here\n`)
-  })
+  await logStream.until(new RegExp(`^${lines.join('\n')}\n$`))
 })
 
-describe('a request in a log', () => {
-  const targets: readonly [what: string, target: string, path: string][] = [
-    ['keeps a path as it was sent', '/v1/%70ets/a=b&c', '/v1/%70ets/a=b&c'],
-    ['shows names of the query and hides its values', '/v1/pets?a=1&b=&c&d==2=3', '/v1/pets?a=…&b=…&c&d=…'],
-    ['hides a value that holds a question mark', '/v1/pets?a=1?b=2', '/v1/pets?a=…'],
-    ['keeps a path with = in front of a query', '/v1/a=b?c=d', '/v1/a=b?c=…'],
-    ['shows a query without a value', '/v1/pets?x', '/v1/pets?x'],
-    ['blots out a key in the path', '/v1/pets/secret==', '/v1/pets/[key]'],
-    ['blots out a key in the path in front of a query', '/v1/pets/secret==?a=1', '/v1/pets/[key]?a=…'],
-    ['blots out a key that stands as a name in the query', '/v1/pets?secret==&a=1', '/v1/pets?[key]&a=…'],
-    ['hides a key that stands as a value in the query', '/v1/pets?api_key=secret==', '/v1/pets?api_key=…'],
-  ]
-  for (const [behaviour, target, path] of targets) {
-    test(behaviour, async (t) => {
-      const line = await written(t, 'json', { ...ENTRY, target }, (text) => text.replaceAll('secret==', '[key]'))
-      const entry: unknown = JSON.parse(line)
-      assert.ok(typeof entry === 'object' && entry !== null && 'path' in entry)
-      assert.equal(entry.path, path)
-    })
-  }
+test('in JSON, what is not ASCII is escaped, so that a line stays a line', async (t) => {
+  const logStream = new FakeStream()
+  await open(t, await start(t, { log: 'json', logStream }), get('/v1/"', 'X-Forwarded-For: \x9b2J\t"\xe9'))
+  await logStream.until(/"path":"\/v1\/\\"".*"forwardedFor":"\\u009b2J\\t\\"\\u00e9"\}\n$/)
+})
 
-  for (const format of ['json', 'text'] as const) {
-    test(`has keys blotted out of all that the client wrote (${format})`, async (t) => {
-      const entry = { ...ENTRY, target: '/secret', requestId: 'secret', forwardedFor: 'secret, 127.0.0.1' }
-      const line = await written(t, format, entry, (text) => text.replaceAll('secret', '[key]'))
-      assert.doesNotMatch(line, /secret/)
-      assert.equal(line.split('[key]').length, 4)
-    })
+test('a request whose client left has no status', async (t) => {
+  for (const log of ['json', 'text'] as const) {
+    const logStream = new FakeStream()
+    const petstore = await start(t, { log, logStream })
+    petstore.inject({ operation: 'listPets', hangUp: true })
+    await open(t, petstore, get())
+    await logStream.until(log === 'json' ? /,"status":null,.*\n/ : / \/v1\/pets client left .* 0 B /)
   }
 })
 
-describe('the lines of a log', () => {
-  test('gather while the event loop turns and leave in one write', async (t) => {
-    const { log, stream } = createFixture(t, 'text')
-    for (let count = 0; count < 100; count++) log.event('info', `${count}`)
-    assert.deepEqual(stream.writes, [])
-    await turn()
-    assert.equal(stream.writes.length, 1)
-    assert.equal(stream.text.split('\n').length, 101)
+test('a target keeps its path and the names of its query; values are hidden, and keys wherever they are', async () => {
+  const encoded = [...Buffer.from(KEY)].map((byte) => `%${byte.toString(16).toUpperCase()}`).join('')
+  const rows = {
+    '/v1/%70ets/a=b&c': '/v1/%70ets/a=b&c',
+    '/v1/pets?a=1&b=&c&d==2=3': '/v1/pets?a=…&b=…&c&d=…',
+    '/v1/pets?a=1?b=2': '/v1/pets?a=…',
+    '/v1/a=b?c=d': '/v1/a=b?c=…',
+    [`/v1/${KEY}/x${KEY}x?${KEY}&a=${KEY}`]: '/v1/[key]/x[key]x?[key]&a=…',
+    [`/v1/${KEY.toUpperCase()}`]: '/v1/[key]', // it may be half of the key
+    [`/v1/%6b%65%79${KEY.slice(3)}/%20`]: '/v1/[key]/%20',
+    [`/v1/${encoded}`]: '/v1/[key]',
+    [`/v1/${KEY.slice(1)}`]: `/v1/${KEY.slice(1)}`,
+  }
+  for (const log of ['json', 'text'] as const) {
+    const lines = await linesOf(log, Object.keys(rows))
+    const paths = lines.map((line) => (log === 'json' ? JSON.parse(line).path : line.split(' ')[2]))
+    assert.deepEqual(paths, Object.values(rows))
+    const headers = { 'x-request-id': `a-${KEY}`, 'x-forwarded-for': `${KEY}, ${KEY}` }
+    const [line = ''] = await linesOf(log, [`/v1/pets?${KEY}`], headers)
+    assert.doesNotMatch(line, new RegExp(KEY))
+    assert.equal(line.split('[key]').length, 5)
+  }
+})
 
-    log.event('info', 'of the next turn')
-    await turn()
-    assert.equal(stream.writes.length, 2)
-    await turn()
-    assert.equal(stream.writes.length, 2)
-  })
+test('keys that are rotated in are hidden, though their paths were logged before; of two the longer is hidden whole', async () => {
+  const logStream = new FakeStream()
+  const petstore = createPetstore({ apiKeys: ['An-Old-Key'], log: 'json', logStream })
+  const paths = ['/v1/a+b/c.d==', '/v1/a%2Bb%2Fc.d%3D%3D', '/v1/aab/cxd==', '/v1/An-Old-Key-and-more', '/v1/$&$&$&$&']
+  for (const keys of [['An-Old-Key'], ['a+b/c.d==', 'An-Old-Key', 'An-Old-Key-and-more'], ['another-key']]) {
+    petstore.replaceKeys(keys)
+    for (const path of paths) await petstore.fetch(`http://any.example${path}`)
+  }
+  await petstore.close()
+  const shown = [...logStream.text.matchAll(/"path":"(.*?)"/g)].map(([, path]) => path)
+  const hidden = ['/v1/[key]', '/v1/[key]', paths[2], '/v1/[key]', paths[4]]
+  assert.deepEqual(shown, [...paths.with(3, '/v1/[key]-and-more'), ...hidden, ...paths])
+})
 
-  test('carry the time at which they were added', async (t) => {
-    const { log, stream } = createFixture(t, 'text')
-    log.event('info', 'first')
-    log.event('info', 'second')
-    t.mock.timers.tick(1)
-    log.event('info', 'third')
-    await turn()
-    const third = TIME.replace('789', '790')
-    assert.equal(stream.text, `${TIME} info: first\n${TIME} info: second\n${third} info: third\n`)
-  })
+test('an event is a line of its own in JSON, and stands as it is in text', async () => {
+  const lines = {
+    json: '{"time":"T","level":"warn","message":"Error: \\"no\\"\\n    at here"}',
+    text: 'T warn: Error: "no"\n    at here',
+  }
+  for (const log of ['json', 'text'] as const) {
+    const logStream = new FakeStream()
+    const petstore = createPetstore({ log, logStream })
+    petstore.log.event('warn', 'Error: "no"\n    at here')
+    await petstore.log.flush()
+    assert.equal(logStream.text.replace(new RegExp(TIME), 'T'), `${lines[log]}\n`)
+  }
+})
 
-  test('are all out when the log is flushed, and none twice', async (t) => {
-    const { log, stream } = createFixture(t, 'text')
-    log.event('info', 'once')
-    await log.flush()
-    await turn()
-    assert.equal(stream.text, `${TIME} info: once\n`)
-  })
+test('nothing is written where it is off, which it is unless asked for', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { logStream })
+  await send(petstore, 'GET', '/v1/pets')
+  petstore.log.event('error', 'nobody reads this')
+  await petstore.close()
+  assert.deepEqual([logStream.writes, logStream.listenerCount('error'), petstore.log.on], [[], 0, false])
+})
 
-  test('are waited for by a flush until the stream has taken them', async (t) => {
-    const { log, stream } = createFixture(t, 'text')
-    const taken: (() => void)[] = []
-    t.mock.method(stream, 'write', (_text: string, done: () => void) => void taken.push(done))
-    let flushed = false
-    log.event('info', 'slowly')
-    const flush = log.flush().then(() => {
-      flushed = true
-    })
-    await turn()
-    assert.equal(flushed, false)
-    for (const done of taken) done()
-    await flush
-  })
+test('lines gather while the event loop turns and leave in one write, and close() waits until they are taken', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = createPetstore({ log: 'text', logStream })
+  for (let count = 0; count < 100; count++) petstore.log.event('info', `${count}`)
+  assert.deepEqual(logStream.writes, [])
+  await once(logStream, 'written')
+  assert.equal(logStream.text.split('\n').length, 101)
+  assert.equal(logStream.writes.length, 1)
+  let taken = () => {}
+  let isClosed = false
+  t.mock.method(logStream, 'write', (_text: string, done: () => void) => (taken = done))
+  petstore.log.event('info', 'the last')
+  const closing = petstore.close().then(() => (isClosed = true))
+  await turn()
+  assert.equal(isClosed, false)
+  taken()
+  await closing
+})
 
-  test('wait for a slow reader up to 16 MiB; those beyond are dropped, and counted once there is room', async (t) => {
-    const { log, stream } = createFixture(t, 'text')
-    stream.writableLength = MAX_WAITING_BYTES
-    log.event('info', 'still kept')
-    await turn()
-    assert.equal(stream.text, `${TIME} info: still kept\n`)
+test('close() ends where the reader of the log has stalled for good', async () => {
+  const logStream = Object.assign(new FakeStream(), { write: () => true })
+  const petstore = await startPetstore({ log: 'text', logStream })
+  petstore.log.event('info', 'nobody takes this')
+  await petstore.close()
+})
 
-    stream.writableLength = MAX_WAITING_BYTES + 1
-    for (let count = 0; count < 3; count++) {
-      log.event('info', 'dropped')
-      log.request(outcomeOf(ENTRY))
-      await turn()
+test('16 MiB wait for a slow reader; the lines beyond are dropped, and counted once there is room', async () => {
+  const logStream = new FakeStream()
+  const petstore = createPetstore({ log: 'text', logStream })
+  const write = async (text: string, waiting: number) => {
+    Object.defineProperty(logStream, 'writableLength', { value: waiting, configurable: true })
+    petstore.log.event('info', text)
+    await petstore.fetch(`${petstore.url}/pets`)
+    await turn()
+  }
+  await write('still kept', MAX_WAITING_BYTES)
+  for (let count = 0; count < 3; count++) await write('dropped', MAX_WAITING_BYTES + 1)
+  await write('kept again', 0)
+  await write('and counted once', 0)
+  const shown = [...logStream.text.matchAll(/^\S+ (?!GET )(.*)$/gm)].map(([, line]) => line)
+  const counted = "warn: 6 lines were dropped: the log's reader is too slow"
+  assert.deepEqual(shown, ['info: still kept', 'info: kept again', counted, 'info: and counted once'])
+})
+
+test('a broken pipe ends the log, and neither the petstore nor its close()', async (t) => {
+  for (const log of ['json', 'text'] as const) {
+    let writes = 0
+    const write = (_text: string, _encoding: string, done: (error: Error) => void) => {
+      writes++
+      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
     }
-    assert.equal(stream.text, `${TIME} info: still kept\n`)
-
-    stream.writableLength = 0
-    log.event('info', 'kept again')
-    await turn()
-    log.event('info', 'and counted once')
-    await turn()
-    assert.equal(
-      stream.text,
-      [
-        `${TIME} info: still kept`,
-        `${TIME} info: kept again`,
-        `${TIME} warn: 6 lines were dropped: the log's reader is too slow`,
-        `${TIME} info: and counted once\n`,
-      ].join('\n'),
-    )
-  })
-
-  for (const format of ['json', 'text'] as const) {
-    test(`end where the stream is broken, and a flush waits for nothing (${format})`, async (t) => {
-      const { log, stream } = createFixture(t, format)
-      log.event('info', 'before')
-      await turn()
-      const before = stream.text
-      stream.emit('error', new Error('EPIPE'))
-      log.event('info', 'after')
-      log.request(outcomeOf(ENTRY))
-      await turn()
-      await log.flush()
-      assert.equal(stream.text, before)
-      assert.equal(log.on, true)
-    })
+    const logStream = new Writable({ write })
+    const petstore = await start(t, { log, logStream })
+    for (let count = 0; count < 3; count++) await check(petstore, 'GET', '/v1/pets', 200)
+    await petstore.close()
+    assert.equal(writes, 1)
   }
 })

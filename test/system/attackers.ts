@@ -14,10 +14,9 @@ interface Attack {
   sips?: true
 }
 
-/** How an attacker's connection ended: after how many seconds, and with what status. */
+/** With what status an attacker's connection ended. */
 export interface End {
   name: string
-  seconds: number
   /** 0 where there was no answer. */
   status: number
 }
@@ -44,10 +43,10 @@ const SECOND = 1_000
 /** Fewer than a listener's backlog: one that overflows makes the system wait. */
 const AT_ONCE = 20
 
+/** Attacks, and resolves when it is connected. */
 function attack(url: string, name: string): Promise<void> {
   const { sends, drips = '', halfCloses, sips } = attackOf(name)
   const { hostname, port } = new URL(url)
-  const started = performance.now()
   let received = ''
   return new Promise((resolve) => {
     const read = (bytes: number, buffer: Uint8Array) => {
@@ -57,13 +56,12 @@ function attack(url: string, name: string): Promise<void> {
     }
     const onread = { buffer: Buffer.alloc(sips ? 1 : 1_024), callback: read }
     const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: halfCloses === true, onread })
-    const dripping = drip(drips, (byte) => socket.write(byte))
+    let dripping: NodeJS.Timeout | undefined
     const finish = () => {
       clearInterval(dripping)
       socket.destroy()
-      const [, status] = /^HTTP\/1.1 (\d+)/.exec(received) ?? []
-      const seconds = (performance.now() - started) / SECOND
-      process.send?.({ name, seconds, status: status === undefined ? 0 : Number(status) } satisfies End)
+      const [, status = 0] = /^HTTP\/1.1 (\d+)/.exec(received) ?? []
+      process.send?.({ name, status: Number(status) } satisfies End)
     }
     socket.once('end', finish)
     socket.once('error', () => {})
@@ -71,14 +69,12 @@ function attack(url: string, name: string): Promise<void> {
     socket.once('connect', () => {
       if (halfCloses) socket.end(sends)
       else socket.write(sends)
+      // Not before: what is written while the system still connects would stand in front of what it sends at once.
+      let at = 0
+      dripping = setInterval(() => at < drips.length && socket.write(drips.charAt(at++)), SECOND)
       resolve()
     })
   })
-}
-
-function drip(text: string, write: (byte: string) => void): NodeJS.Timeout {
-  let at = 0
-  return setInterval(() => at < text.length && write(text.charAt(at++)), SECOND)
 }
 
 function attackOf(name: string): Attack {

@@ -1,11 +1,8 @@
 // A project of somebody who uses the package: outside of the repository, with the packed file installed.
-import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { cpSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { setTimeout as after } from 'node:timers/promises'
+import { promisify } from 'node:util'
 
 export const REPOSITORY: string = resolve(import.meta.dirname, '../..')
 
@@ -23,22 +20,14 @@ const ENV = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_TEST_CONTEXT$|NODE_OPTIONS$|NODE_V8_)/.test(name)),
 )
 
-/** Runs a command to its end, and gives what it prints to standard output; rejects where it fails or takes two minutes. */
+/** Runs a command to its end, and gives what it prints to standard output; rejects where it fails. */
 export async function run(cwd: string, command: string, ...args: readonly string[]): Promise<string> {
-  const child = spawn(command, args, { cwd, env: ENV, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
-  const stop = new AbortController()
-  void after(120_000, undefined, { signal: stop.signal }).then(
-    () => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL'),
-    () => {},
-  )
-  const [stdout, stderr, [status, signal]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'close'),
-  ])
-  stop.abort()
-  assert.equal(status, 0, `${command} ${args.join(' ')} ended with ${status ?? signal}:\n${stdout}${stderr}`)
-  return stdout
+  try {
+    return (await promisify(execFile)(command, args, { cwd, env: ENV, maxBuffer: 2 ** 26 })).stdout
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
+    throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`, { cause: error })
+  }
 }
 
 /** The path of a Node of this major version. */
@@ -54,29 +43,20 @@ export function write(folder: string, files: Readonly<Record<string, string>>): 
   }
 }
 
-export interface Packed {
-  path: string
-  bytes: number
-  /** The paths in it, sorted. */
-  files: string[]
-}
-
 /** Packs a copy of the repository: packing makes `dist` anew, and other tests run the one that is there. */
-export async function pack(folder: string): Promise<Packed> {
+export async function pack(folder: string): Promise<string> {
   const copy = join(folder, 'repository')
   write(copy, { 'dist/stale.js': '', 'dist/stale.d.ts': '' })
   for (const name of SOURCES) cpSync(join(REPOSITORY, name), join(copy, name), { recursive: true })
   symlinkSync(join(REPOSITORY, 'node_modules'), join(copy, 'node_modules'))
   const printed = await run(copy, 'npm', 'pack', '--pack-destination', folder)
-  const path = join(folder, printed.trim().split('\n').at(-1) ?? '')
-  const files = (await run(folder, 'tar', '-tzf', path)).trim().split('\n')
-  return { path, bytes: statSync(path).size, files: files.map((file) => file.replace(/^package\//, '')).sort() }
+  return join(folder, printed.trim().split('\n').at(-1) ?? '')
 }
 
 /** Makes the project, and installs the packed file and what else it uses. */
-export async function makeConsumer(folder: string, packed: Packed): Promise<string> {
+export async function makeConsumer(folder: string, packed: string): Promise<string> {
   const consumer = join(folder, 'consumer')
-  const dependencies = { ...DEPENDENCIES, 'petstore-server': `file:${packed.path}` }
+  const dependencies = { ...DEPENDENCIES, 'petstore-server': `file:${packed}` }
   write(consumer, { 'package.json': JSON.stringify({ private: true, dependencies, jest: { transform: {} } }) })
   await run(consumer, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts')
   return consumer

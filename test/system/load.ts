@@ -1,93 +1,71 @@
-// Clients as they are behind a proxy: each with a connection of its own that it keeps, every answer checked.
+// Clients as they are behind a proxy: each with a connection of its own that it keeps, and every response checked.
 import assert from 'node:assert/strict'
+import { EventEmitter, once } from 'node:events'
 import { Agent } from 'node:http'
 import { type Answer, send } from '../support.ts'
 
-/** What the clients met. */
-export interface Tally {
-  /** How many requests of each kind were answered as they must be. */
-  answered: Record<string, number>
-  /** What became of each of the others, and when. */
-  failures: string[]
-}
-
+const CLIENTS = 64
 const DEMO_PETS = 12
 
-/** A kind of request; each of them has a number. */
-interface Kind {
-  method: 'GET' | 'POST'
-  path: (count: number) => string
-  body?: (count: number) => string
-  check: (answer: Answer, count: number) => void
-}
+type Kind = [method: string, path: string, body: string | undefined, check: (answer: Answer) => void]
 
-const idOf = (count: number) => (count % DEMO_PETS) + 1
-const petOf = (count: number) => ({ name: `Rex ${count}`, categoryId: count, status: 'sold' })
-
-/** Requests that a server with the demo's animals answers well, whatever else it has. */
-const KINDS: Record<string, Kind> = {
-  list: {
-    method: 'GET',
-    path: (count) => `/v1/pets?limit=3&after=${count % 9}`,
-    check({ status, body }, count) {
-      assert.equal(status, 200)
-      const pets: { id: number }[] = JSON.parse(body)
-      assert.deepEqual(
-        pets.map(({ id }) => id),
-        [1, 2, 3].map((of) => (count % 9) + of),
-      )
-    },
+/** Requests that a server with the demo pets answers well, whatever else it has; each has a number. */
+const KINDS: readonly ((count: number) => Kind)[] = [
+  (count) => {
+    const after = count % 9
+    const check = ({ status, body }: Answer) => {
+      const ids = JSON.parse(body).map(({ id }: { id: number }) => id)
+      assert.deepEqual([status, ids], [200, [after + 1, after + 2, after + 3]])
+    }
+    return ['GET', `/v1/pets?limit=3&after=${after}`, undefined, check]
   },
-  one: {
-    method: 'GET',
-    path: (count) => `/v1/pets/${idOf(count)}`,
-    check({ status, body }, count) {
-      assert.equal(status, 200)
-      assert.equal(JSON.parse(body).id, idOf(count))
-    },
+  (count) => {
+    const id = (count % DEMO_PETS) + 1
+    const check = ({ status, body }: Answer) => assert.deepEqual([status, JSON.parse(body).id], [200, id])
+    return ['GET', `/v1/pets/${id}`, undefined, check]
   },
-  create: {
-    method: 'POST',
-    path: () => '/v1/pets',
-    body: (count) => JSON.stringify(petOf(count)),
-    check({ status, headers, body }, count) {
-      assert.equal(status, 201)
+  (count) => {
+    const pet = { name: `Rex ${count}`, categoryId: count, status: 'sold' }
+    const check = ({ status, headers, body }: Answer) => {
       const { id, ...rest } = JSON.parse(body)
+      assert.deepEqual([status, rest, headers.location], [201, pet, `/v1/pets/${id}`])
       assert.ok(id > DEMO_PETS)
-      assert.deepEqual(rest, petOf(count))
-      assert.equal(headers.location, `/v1/pets/${id}`)
-    },
+    }
+    return ['POST', '/v1/pets', JSON.stringify(pet), check]
   },
-}
+]
 
-/** Keeps 64 clients busy for as long as `work` takes. */
-export async function loadDuring(url: string, work: Promise<unknown>): Promise<Tally> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
-  const tally: Tally = { answered: {}, failures: [] }
-  const table = Object.entries(KINDS)
-  const started = performance.now()
-  let isOver = false
-  let count = 0
+/** Resolves when so many more requests have been answered. */
+export type Answered = (more: number) => Promise<void>
+
+/** Keeps clients busy for as long as `work` takes; returns how many requests there were, and what became of those that failed. */
+export async function loadDuring(
+  url: string,
+  work: (answered: Answered) => Promise<void>,
+): Promise<[number, string[]]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
+  const progress = new EventEmitter()
+  const failures: string[] = []
+  let [isOver, begun, done] = [false, 0, 0]
   const client = async () => {
     while (!isOver) {
-      const at = count++
-      const [name, { method, path, body, check }] = table[at % table.length] ?? assert.fail()
-      const asked = Math.round(performance.now() - started)
-      let answer
+      const count = begun++
+      const [method, path, body, check] = KINDS[count % KINDS.length]?.(count) ?? assert.fail()
       try {
-        answer = await send({ url }, method, path(at), { agent, ...(body && { body: body(at) }) })
-        check(answer, at)
-        tally.answered[name] = (tally.answered[name] ?? 0) + 1
+        check(await send({ url }, method, path, { agent, ...(body !== undefined && { body }) }))
       } catch (error) {
-        tally.failures.push(
-          `${name} at ${asked} ms: ${answer === undefined ? error : `${answer.status} ${answer.body}`}`,
-        )
+        failures.push(`${method} ${path}: ${error}`)
       }
+      done++
+      progress.emit('done')
     }
   }
-  const clients = Array.from({ length: 64 }, client)
-  await work.finally(() => (isOver = true))
+  const clients = Array.from({ length: CLIENTS }, client)
+  const until = async (more: number) => {
+    for (const end = done + more; done < end;) await once(progress, 'done')
+  }
+  await work(until).finally(() => (isOver = true))
   await Promise.all(clients)
   agent.destroy()
-  return tally
+  return [done, failures]
 }

@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { test } from 'node:test'
+import { readFileSync } from 'node:fs'
+import { test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
-import { Chromium, lacksBrowser, type Page } from '../browser.ts'
-import { KEYBOARD, MOUSE } from '../hands.ts'
-import { focusOf, giveKey, openPage, shows } from '../page.ts'
-import { KEY, send } from '../support.ts'
+import type { PetstoreOptions } from '../../src/types.ts'
+import { DEMO_PETS } from '../../src/pets/demo.ts'
+import { KEY, send, start } from '../support.ts'
+import { does, KEYBOARD, lacksBrowser, launch, MOUSE, type Page, type Seen, shows, type Step } from './browser.ts'
+import { serve } from './server.ts'
 
 const MAX_INT64 = '9223372036854775807'
+/** The section of the list, and that which adds. */
+const [LIST, ADD] = ['section:has(#list)', 'section:has(#added)']
 const NAMES = [
   '<img src=x onerror=alert(1)>',
   '</script><script>alert(1)</script><b>',
@@ -18,133 +22,125 @@ const NAMES = [
   '',
 ]
 
-const idsOf = (page: Page) => page.locator('#list td:first-child').allTextContents()
+const press = (selector: string, seen: Seen = {}): Step => ['press', selector, '', seen]
+const giveKey = (seen: Seen, key = KEY): Step[] => [['type', '#key', key], press('#key-form .primary', seen)]
+const add = (name: string, categoryId: string, seen: Seen): Step[] => [
+  ['type', '#name', name],
+  ['type', '#categoryId', categoryId],
+  press(`${ADD} .primary`, seen),
+]
+const fetchOne = (id: string, seen: Seen): Step[] => [['type', '#petId', id], press('#fetch .primary', seen)]
+const refresh = (seen: Seen) => press('#filter button', seen)
+const WRONG = 'The API key is not valid here'
+const LOST = 'The server does not answer'
+
+/** Everything that the page offers, from a wrong key on. */
+const TOUR: Step[] = [
+  ...giveKey({ '#count': /^12 \w+: all there are/, '#key-problem:empty': '' }),
+  [
+    'choose',
+    '[name=filter]',
+    'sold',
+    { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '?limit=20&status=sold' },
+  ],
+  ['choose', '[name=filter]', '', { '#count': /^12 / }],
+  ['pick', '#limit', '5', { '#count': /^5 \w+: page 1, more follow/ }],
+  press('#next', { '#count': /^5 \w+: page 2, more/, [`${LIST} dl`]: '</v1/pets?limit=5&after=10>; rel="next"' }),
+  press('#next', {
+    '#count': /^2 \w+: page 3, the last/,
+    '#list td:first-child': '11',
+    '#next[aria-disabled=true]': '',
+  }),
+  press('#first', { '#count': 'page 1' }),
+  ...add('Rex', 'seven', {
+    '#categoryId-problem': 'categoryId must be an integer from -2^63 to 2^63-1',
+    '#categoryId:focus': '',
+    [`${ADD} .console`]: '400 Bad Request',
+  }),
+  ['choose', '[name=status]', 'pending'],
+  ...add('Rex', MAX_INT64, {
+    '#added': 'Added with the id 13: Rex',
+    '#categoryId-problem:empty': '',
+    [`${ADD} pre.curl`]: `--json '{"name":"Rex","categoryId":${MAX_INT64},"status":"pending"}'`,
+    [`${ADD} dl`]: 'Location: /v1/pets/13',
+  }),
+  ...fetchOne('13', {
+    '#fetched td:nth-child(3)': MAX_INT64,
+    '#fetch .note': 'Deprecated since 20 November 2026. It goes away on 5 December 2030. Use GET /v1/pets',
+    '#fetch dl': 'Sunset: Thu, 05 Dec 2030 00:00:00 GMT',
+    '#fetch pre': `"categoryId": ${MAX_INT64}`,
+  }),
+  ...fetchOne(MAX_INT64, { '#fetched': /There is no \w+ with this id/ }),
+  press('#fetch .console button', { '#fetch .console button': 'Copied' }),
+  press('#reveal', { '#fetch .curl': `'Authorization: Bearer ${KEY}'` }),
+  press('details:nth-of-type(2) summary', { 'details[open]': 'invalid_pet' }),
+  press('#forget', { '#list': 'Give a key' }),
+]
+
+const clipboardOf = (page: Page) => page.evaluate<string>('navigator.clipboard.readText()')
+
+test('the built server has the page, as it stands in src', async (t) => {
+  const html = readFileSync(new URL('../../src/api/page.html', import.meta.url), 'utf8')
+  assert.equal((await send(await serve(t), 'GET', '/')).body, html)
+})
 
 test('in Chromium', { skip: lacksBrowser() }, async (t) => {
-  const chromium = await Chromium.launch(t)
+  const chromium = await launch(t)
 
-  for (const [name, hand] of [
-    ['the mouse', MOUSE],
-    ['the keyboard', KEYBOARD],
-  ] as const) {
-    await t.test(`${name} does everything that the page offers`, async (t) => {
-      const { page } = await openPage(t, chromium)
+  async function open(t: TestContext, options: PetstoreOptions = {}, look: object = {}) {
+    const petstore = await start(t, { pets: DEMO_PETS, ...options })
+    const page = await chromium.open(t, new URL(petstore.url).origin, look)
+    await shows(page, { '#list': 'Give a key' })
+    return { petstore, page }
+  }
+
+  for (const [name, hand] of Object.entries({ mouse: MOUSE, keyboard: KEYBOARD })) {
+    await t.test(`the ${name} does everything that the page offers`, async (t) => {
+      const { page } = await open(t)
+      const stored = () => page.evaluate('sessionStorage.length')
       assert.equal(await page.locator('#key').inputValue(), '')
-      await hand.type(page, '#key', 'key-that-is-wrong')
-      await hand.press(page, '#key-form .primary')
-      await shows(page, '#key-problem', 'The API key is not valid here')
-      assert.equal(await page.locator('#key').getAttribute('aria-invalid'), 'true')
-      assert.equal(await page.evaluate('sessionStorage.length'), 0)
-      await giveKey(page, hand)
-      await shows(page, '#count', '12 animals: all there are')
-      assert.equal(await page.locator('#key-problem').innerText(), '')
-
-      await hand.choose(page, 'filter', 'sold')
-      await shows(page, '#count', '3 animals')
-      assert.deepEqual(await idsOf(page), ['2', '6', '8'])
-      await shows(page, '#animals .curl', '?limit=20&status=sold')
-      await hand.choose(page, 'filter', '')
-      await shows(page, '#count', '12 animals')
-      await hand.pick(page, '#limit', '5')
-      await shows(page, '#count', '5 animals: page 1, more follow')
-      await hand.press(page, '#next')
-      await shows(page, '#count', '5 animals: page 2, more follow')
-      assert.deepEqual(await idsOf(page), ['6', '7', '8', '9', '10'])
-      await shows(page, '#animals dl', '</v1/pets?limit=5&after=10>; rel="next"')
-      await hand.press(page, '#next')
-      await shows(page, '#count', '2 animals: page 3, the last')
-      assert.equal(await page.locator('#next').getAttribute('aria-disabled'), 'true')
-      await hand.press(page, '#first')
-      await shows(page, '#count', 'page 1')
-
-      await hand.type(page, '#name', 'Rex')
-      await hand.type(page, '#categoryId', 'seven')
-      await hand.press(page, '#add .primary')
-      await shows(page, '#categoryId-problem', 'categoryId must be an integer from -2^63 to 2^63-1')
-      assert.equal(await focusOf(page), 'categoryId')
-      await shows(page, '#add .console', '400 Bad Request')
-      await hand.type(page, '#categoryId', MAX_INT64)
-      await hand.choose(page, 'status', 'pending')
-      await hand.press(page, '#add .primary')
-      await shows(page, '#added', 'Added with the id 13: Rex')
-      assert.equal(await page.locator('#categoryId-problem').innerText(), '')
-      await shows(page, '#add pre.curl', `--json '{"name":"Rex","categoryId":${MAX_INT64},"status":"pending"}'`)
-      await shows(page, '#add dl', 'Location: /v1/pets/13')
-
-      await hand.type(page, '#petId', '13')
-      await hand.press(page, '#fetch .primary')
-      await shows(page, '#fetched td:nth-child(3)', MAX_INT64)
-      await shows(
-        page,
-        '#fetch .note',
-        'Deprecated since 20 November 2026. It goes away on 5 December 2030. Use GET /v1/pets',
-      )
-      await shows(page, '#fetch dl', 'Sunset: Thu, 05 Dec 2030 00:00:00 GMT')
-      await shows(page, '#fetch pre', `"categoryId": ${MAX_INT64}`)
-      await hand.type(page, '#petId', MAX_INT64)
-      await hand.press(page, '#fetch .primary')
-      await shows(page, '#fetched', 'There is no animal with this id')
-
-      await hand.press(page, '#fetch .console button')
-      await shows(page, '#fetch .console button', 'Copied')
-      const command = await page.evaluate<string>('navigator.clipboard.readText()')
+      await does(page, hand, ...giveKey({ '#key-problem': WRONG, '#key[aria-invalid=true]': '' }, 'key-that-is-wrong'))
+      assert.equal(await stored(), 0)
+      await does(page, hand, ...TOUR)
+      assert.equal(await stored(), 0)
+      const command = await clipboardOf(page)
       assert.ok(command.includes(`/v1/pets/${MAX_INT64}'`) && !command.includes(KEY), command)
-      await hand.toggle(page, '#reveal')
-      await shows(page, '#fetch .curl', `'Authorization: Bearer ${KEY}'`)
-      await hand.press(page, 'details:nth-of-type(2) summary')
-      await shows(page, 'details[open]', 'invalid_pet')
-      await hand.press(page, '#forget')
-      await shows(page, '#list', 'Give a key')
-      assert.equal(await page.evaluate('sessionStorage.length'), 0)
     })
   }
 
-  await t.test(
-    'the key stays in its tab, and in no address and no lasting storage; the field is never filled',
-    async (t) => {
-      const { page, petstore } = await openPage(t, chromium)
-      const sent: [url: string, authorization: string | undefined][] = []
-      page.on('request', (request) => sent.push([request.url(), request.headers()['authorization']]))
-      await giveKey(page)
-      await shows(page, '#count', '12 animals')
-      await page.reload()
-      await shows(page, '#count', '12 animals')
-      assert.equal(await page.locator('#key').inputValue(), '')
-      assert.equal(await page.evaluate('JSON.stringify(localStorage) + document.cookie'), '{}')
-      assert.ok(!page.url().includes(KEY))
-      const isApi = (url: string) => url.startsWith(`${petstore.url}/pets`)
-      for (const [url, key] of sent) assert.equal(key, isApi(url) ? `Bearer ${KEY}` : undefined, url)
-      assert.ok(sent.filter(([url]) => isApi(url)).length === 2 && !sent.some(([url]) => url.includes(KEY)))
-      petstore.replaceKeys(['another-key'])
-      await page.locator('#filter button').click()
-      await shows(page, '#key-problem', 'The API key is not valid here')
-    },
-  )
+  await t.test('the key stays in its tab, and no address or lasting storage has it', async (t) => {
+    const { page, petstore } = await open(t)
+    const sent: [url: string, authorization: string | undefined][] = []
+    page.on('request', (request) => sent.push([request.url(), request.headers()['authorization']]))
+    await does(page, MOUSE, ...giveKey({ '#count': /^12 / }))
+    await page.reload()
+    await shows(page, { '#count': /^12 / })
+    assert.equal(await page.locator('#key').inputValue(), '')
+    assert.equal(await page.evaluate('JSON.stringify(localStorage) + document.cookie'), '{}')
+    const isApi = (url: string) => url.startsWith(`${petstore.url}/pets`)
+    for (const [url, key] of sent) assert.equal(key, isApi(url) ? `Bearer ${KEY}` : undefined, url)
+    assert.equal(sent.filter(([url]) => isApi(url)).length, 2)
+    for (const url of [page.url(), ...sent.map(([url]) => url)]) assert.ok(!url.includes(KEY))
+    petstore.replaceKeys(['another-key'])
+    await does(page, MOUSE, refresh({ '#key-problem': WRONG }))
+  })
 
   await t.test('names are text, and the command that is copied sends each as it was typed', async (t) => {
-    const { page, petstore } = await openPage(t, chromium, { pets: [] })
-    await giveKey(page)
-    await shows(page, '#list', 'No animals yet')
+    const { page, petstore } = await open(t, { pets: [] })
+    await does(page, MOUSE, ...giveKey({ '#list': /No \w+ yet/ }))
     for (const [at, name] of NAMES.entries()) {
-      await page.locator('#name').fill(name)
-      await page.locator('#categoryId').fill('-9223372036854775808')
-      await page.locator('#add .primary').click()
-      await shows(page, '#added', `Added with the id ${2 * at + 1}:`)
-      await page.locator('#add .console button').click()
-      await shows(page, '#add .console button', 'Copied')
-      const command = await page.evaluate<string>('navigator.clipboard.readText()')
+      await does(page, MOUSE, ...add(name, '-9223372036854775808', { '#added': `Added with the id ${2 * at + 1}:` }))
+      await does(page, MOUSE, press(`${ADD} .console button`, { [`${ADD} .console button`]: 'Copied' }))
+      const command = await clipboardOf(page)
       assert.doesNotMatch(command, /[\u200b-\u200f\u202a-\u202e\u2066-\u2069]/)
       await promisify(execFile)('sh', ['-c', `${command} -sS --fail`], { env: { ...process.env, API_KEY: KEY } })
     }
     const both = NAMES.flatMap((name) => [name, name])
     const { body } = await send(petstore, 'GET', '/v1/pets')
-    assert.deepEqual(
-      JSON.parse(body).map((pet: { name: string }) => pet.name),
-      both,
-    )
+    const names = JSON.parse(body).map((pet: { name: string }) => pet.name)
+    assert.deepEqual(names, both)
     assert.equal(body.split('"categoryId":-9223372036854775808').length - 1, both.length)
-    await page.locator('#filter button').click()
-    await shows(page, '#count', `${both.length} animals`)
+    await does(page, MOUSE, refresh({ '#count': new RegExp(`^${both.length} `) }))
     const shown = both.map((name) => name.trim() || (name === '' ? 'empty name' : 'blank name'))
     assert.deepEqual(await page.locator('#list td:nth-child(2)').allTextContents(), shown)
     assert.equal(await page.locator('main :is(img, script, b b)').count(), 0)
@@ -152,12 +148,81 @@ test('in Chromium', { skip: lacksBrowser() }, async (t) => {
 
   await t.test('a name of 10,000 characters is clipped, and all of it can be seen', async (t) => {
     const name = 'Ünïcödé '.repeat(1_250)
-    const { page } = await openPage(t, chromium, { pets: [{ name, categoryId: 1 }] })
-    await giveKey(page)
-    await page.locator('#list td .plain', { hasText: 'Show all 10,000 characters' }).click()
+    const { page } = await open(t, { pets: [{ name, categoryId: 1 }] })
+    await does(page, MOUSE, ...giveKey({ '#list td .plain': 'Show all 10,000 characters' }), press('#list td .plain'))
     assert.equal(await page.locator('dialog bdi').textContent(), name)
     await chromium.check(page, 'dialog')
     await page.keyboard.press('Escape')
-    assert.equal(await page.evaluate('document.activeElement.textContent'), 'Show all 10,000 characters')
+    await shows(page, { '#list td .plain:focus': '' })
   })
+
+  await t.test('a lost server is told of, what was typed stays, and a retry goes on when it is back', async (t) => {
+    const { page, petstore } = await open(t)
+    await does(page, MOUSE, ...giveKey({ '#count': /^12 / }))
+    await petstore.close()
+    await does(page, MOUSE, refresh({ '#list': LOST }), ...add('Rex', '1', { '#added': LOST }))
+    await does(page, MOUSE, ...fetchOne('1', { '#fetched': LOST }))
+    await does(page, MOUSE, press('#list button', { [`${LIST} .console`]: 'No answer' }))
+    await start(t, { port: Number(new URL(petstore.url).port), pets: DEMO_PETS })
+    await does(page, MOUSE, press('#list button', { '#count': /^12 /, '#list:focus': '' }))
+    await does(page, MOUSE, press('#added button', { '#added': 'Added with the id 13: Rex' }))
+    await does(page, MOUSE, press('#fetched button', { '#fetched td': 'Rex' }))
+  })
+
+  await t.test('loading, failing, filtered to nothing and removed are told of, too', async (t) => {
+    const { page, petstore } = await open(t, { pets: [{ name: 'Rex', categoryId: 1 }], getPet: 'gone' })
+    petstore.inject({ operation: 'listPets', delay: 600_000 })
+    petstore.inject({ operation: 'listPets', status: 503 })
+    await does(
+      page,
+      MOUSE,
+      ...giveKey({ '#list[aria-busy=true] i': '' }),
+      refresh({ '#list': 'cannot be shown' }),
+      press('#list button', { '#count': /^1 \w+:/ }),
+      ['choose', '[name=filter]', 'sold', { '#list': /No \w+ is sold/ }],
+      press('#list button', { '#count': /^1 \w+:/ }),
+      ...fetchOne('1', { '#fetch .pill': 'Removed', '#fetch .note': 'This operation is removed' }),
+    )
+    await chromium.check(page, 'gone')
+  })
+
+  await t.test('the reference has every operation, parameter and error code of /openapi.json', async (t) => {
+    const { page, petstore } = await open(t, { basePath: '/shop/v2' })
+    const { body } = await send(petstore, 'GET', '/openapi.json')
+    const { paths, components } = JSON.parse(body)
+    const codes = [...body.matchAll(/"code":"(\w+)"/g)].map(([, code = '']) => code)
+    const operations = Object.values<object>(paths).flatMap((item) => Object.values(item))
+    const summaries = operations.flatMap((operation) => operation.summary ?? [])
+    const parameters = Object.keys(components.parameters)
+    assert.ok(parameters.length >= 4 && codes.length >= 15 && summaries.length >= 3)
+    const text = await page.locator('#documents').textContent()
+    const expected = [...parameters, ...codes, ...summaries, 'GET /shop/v2/pets/{petId}', 'HTTP bearer']
+    for (const each of expected) assert.ok(text?.includes(each), `${each} is not in the reference`)
+    const listed = await page.locator('#documents > table td > code').allTextContents()
+    assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
+  })
+
+  for (const look of ['360 light', '360 dark', '1280 light', '1280 dark']) {
+    await t.test(`axe finds nothing at ${look}, and nothing moves for who wants that`, async (t) => {
+      const [width, colorScheme] = look.split(' ')
+      const viewport = { width: Number(width), height: 800 }
+      const pets = [...DEMO_PETS, { name: 'x'.repeat(10_000), categoryId: -1 }]
+      const { page, petstore } = await open(t, { pets }, { viewport, colorScheme, reducedMotion: 'reduce' })
+      await chromium.check(page, 'start')
+      petstore.inject({ operation: 'listPets', delay: 600_000 })
+      await does(page, MOUSE, ...giveKey({ '#list i': '' }))
+      assert.equal(await page.evaluate('document.getAnimations().length'), 0)
+      await does(
+        page,
+        MOUSE,
+        refresh({ '#count': /^13 / }),
+        ...add('<b>Rex</b>', 'no', { '#categoryId-problem': 'must' }),
+      )
+      await does(page, MOUSE, ...fetchOne('3', { '#fetched': 'Waldi' }), press('details:first-of-type summary'))
+      await chromium.check(page, 'used')
+      await petstore.close()
+      await does(page, MOUSE, refresh({ '#list': LOST }), press('#fetch .primary', { '#fetched': LOST }))
+      await chromium.check(page, 'stopped')
+    })
+  }
 })

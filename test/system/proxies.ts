@@ -8,12 +8,13 @@ import { createServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { folderOf, send } from '../support.ts'
-import { isHere } from './packages.ts'
 
+/** The document that shows nginx's configuration. */
+const DOCUMENT = 'README.md'
 /** The Debian package of each proxy. */
-const PACKAGES = { nginx: 'nginx-light', haproxy: 'haproxy' }
+export const PROXIES = { nginx: 'nginx-light', haproxy: 'haproxy' }
 
-export type ProxyName = keyof typeof PACKAGES
+export type ProxyName = keyof typeof PROXIES
 
 export interface ProxyOptions {
   /** Ports of the servers behind it. */
@@ -24,7 +25,6 @@ export interface ProxyOptions {
   prefix?: string
 }
 
-/** A proxy that runs. */
 export interface Proxy {
   url: string
   /** Resolves when it takes all servers for well. */
@@ -33,22 +33,14 @@ export interface Proxy {
   errors: () => string
 }
 
-/** Why a proxy cannot be run here; false where it can. Installs it if need be. */
-export function isMissing(name: ProxyName): string | false {
-  return !isHere(name, PACKAGES[name]) && `${name} is not there and could not be installed`
-}
-
 /** A port for a server that is to come back to it: none of those that the system gives to clients meanwhile. */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const server = createServer().listen(randomInt(10_000, 30_000), '127.0.0.1')
-    const isFree = await once(server, 'listening').then(
-      () => true,
-      () => false,
-    )
-    const address = server.address()
-    await new Promise((resolve) => server.close(resolve))
-    if (isFree && typeof address === 'object' && address !== null) return address.port
+    const port = randomInt(10_000, 30_000)
+    const server = createServer().listen(port, '127.0.0.1')
+    const isFree = await once(server, 'listening').catch(() => undefined)
+    server.close()
+    if (isFree !== undefined) return port
   }
 }
 
@@ -77,22 +69,13 @@ export async function startProxy(t: TestContext, name: ProxyName, options: Proxy
     }
   }
   await isWell()
-  return {
-    url,
-    isWell,
-    errors: () =>
-      errors
-        .split('\n')
-        .filter((line) => !line.includes('refused'))
-        .slice(0, 20)
-        .join('\n'),
-  }
+  return { url, isWell, errors: () => errors.replaceAll(/^.*refused.*\n/gm, '').slice(0, 2_000) }
 }
 
 const CONFIGURATIONS: Record<ProxyName, (port: number, options: ProxyOptions, folder: string) => string> = {
   /** The README's, but for addresses and times. */
   nginx(port, { servers, keepAlive = 60, prefix = '' }, folder) {
-    let site = /```nginx\n(.*?)```/s.exec(readFileSync('README.md', 'utf8'))?.[1] ?? ''
+    let site = /```nginx\n(.*?)```/s.exec(readFileSync(DOCUMENT, 'utf8'))?.[1] ?? ''
     const replace = (from: RegExp, to: string) => {
       assert.match(site, from)
       site = site.replace(from, to)
@@ -103,17 +86,8 @@ const CONFIGURATIONS: Record<ProxyName, (port: number, options: ProxyOptions, fo
     replace(/proxy_pass http:\/\/petstore;/, `proxy_pass http://petstore${prefix === '' ? '' : `${prefix}/`};`)
     const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((of) => `${of}_temp_path ${folder}/${of};`)
     return `
-      ${process.getuid?.() === 0 ? 'user root;' : ''}
-      daemon off;
-      worker_processes auto;
-      pid ${folder}/nginx.pid;
-      error_log stderr;
-      events {}
-      http {
-        access_log off;
-        ${paths.join('\n')}
-        ${site}
-      }`
+      ${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; worker_processes auto; pid ${folder}/nginx.pid;
+      error_log stderr; events {} http { access_log off; ${paths.join(' ')} ${site} }`
   },
   haproxy(port, { servers, keepAlive = 60, prefix = '' }) {
     return `
@@ -124,7 +98,6 @@ const CONFIGURATIONS: Record<ProxyName, (port: number, options: ProxyOptions, fo
         timeout server 60s
         retries 3
         option redispatch 1
-        option forwardfor
         option httpchk GET /readyz
 
       frontend public

@@ -1,0 +1,188 @@
+// A real browser, what is wrong with a page in it, and the two ways to use one: mouse and keyboard.
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import type { TestContext } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { folderOf } from '../support.ts'
+import { isHere } from './packages.ts'
+
+const PACKAGES = ['playwright-core@1.64.1', 'axe-core@4.14.1']
+const ARGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking']
+
+/** As much of playwright-core as the tests use. */
+export interface Locator {
+  click(): Promise<void>
+  fill(text: string): Promise<void>
+  selectOption(value: string): Promise<unknown>
+  inputValue(): Promise<string>
+  waitFor(options: { state: 'attached' | 'visible' }): Promise<void>
+  count(): Promise<number>
+  textContent(): Promise<string | null>
+  allTextContents(): Promise<string[]>
+  first(): Locator
+}
+
+export interface Page {
+  readonly keyboard: { press(key: string): Promise<void>; insertText(text: string): Promise<void> }
+  goto(url: string): Promise<unknown>
+  reload(): Promise<unknown>
+  url(): string
+  locator(selector: string, options?: { hasText: string | RegExp }): Locator
+  evaluate<T>(expression: string): Promise<T>
+  addInitScript(script: string): Promise<unknown>
+  on(event: 'console', listener: (message: { type(): string; text(): string }) => void): void
+  on(event: 'pageerror', listener: (error: Error) => void): void
+  on(event: 'dialog', listener: (dialog: { message(): string }) => void): void
+  on(event: 'request', listener: (request: { url(): string; headers(): Record<string, string> }) => void): void
+}
+
+interface Browser {
+  newContext(options: object): Promise<{ setDefaultTimeout(milliseconds: number): void; newPage(): Promise<Page> }>
+  close(): Promise<void>
+}
+
+/** Why no browser can be had here; false where one can. Debian's is installed where it is missing. */
+export function lacksBrowser(): string | false {
+  return !isHere('chromium') && 'there is no chromium, and none can be installed'
+}
+
+export interface Chromium {
+  /** Opens a tab with a session of its own; whatever goes wrong in it fails the test at its end. */
+  open(t: TestContext, origin: string, look?: object): Promise<Page>
+  /** Asserts that axe finds nothing, and that nothing stands beyond the right edge. */
+  check(page: Page, what: string): Promise<void>
+}
+
+/** Starts the browser; the end of the test closes it. */
+export async function launch(t: TestContext): Promise<Chromium> {
+  const folder = folderOf(t)
+  execFileSync('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ...PACKAGES])
+  const modules = `${folder}/node_modules`
+  const axe = readFileSync(`${modules}/axe-core/axe.min.js`, 'utf8')
+  const { chromium } = await import(pathToFileURL(`${modules}/playwright-core/index.mjs`).href)
+  const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim()
+  const browser: Browser = await chromium.launch({ executablePath, args: ARGS })
+  t.after(() => browser.close())
+  return {
+    async open(t, origin, look = {}) {
+      const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'], ...look })
+      context.setDefaultTimeout(300_000)
+      const page = await context.newPage()
+      const problems = problemsOf(page, origin)
+      t.after(() => assert.deepEqual(problems, []))
+      await page.addInitScript(
+        'addEventListener("securitypolicyviolation", (event) => console.error("policy:", event.violatedDirective))',
+      )
+      await page.goto(`${origin}/`)
+      return page
+    },
+    async check(page, what) {
+      await page.evaluate(axe)
+      const violations = await page.evaluate<unknown[]>(
+        `axe.run().then(({ violations }) => violations.map(({ id, nodes }) =>
+          [id, ...nodes.map(({ html, failureSummary }) => html + ' ' + failureSummary)].join('\\n')))`,
+      )
+      assert.deepEqual(violations, [], what)
+      const beyond = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+      assert.ok(beyond <= 0, `${what}: ${beyond} px beyond the edge`)
+    },
+  }
+}
+
+/** What goes wrong in a page, from now on. */
+function problemsOf(page: Page, origin: string): string[] {
+  const problems: string[] = []
+  page.on('console', (message) => {
+    // Chromium itself reports every response of 400 and above, and every lost connection.
+    const isScripts = !message.text().startsWith('Failed to load resource: ')
+    if (isScripts && ['error', 'warning'].includes(message.type())) problems.push(message.text())
+  })
+  page.on('pageerror', (error) => problems.push(String(error.stack)))
+  page.on('dialog', (dialog) => problems.push(`dialog: ${dialog.message()}`))
+  page.on('request', (request) => {
+    const isOurs = request.url().startsWith(`${origin}/`) || request.url().startsWith('data:')
+    if (!isOurs) problems.push(`request to ${request.url()}`)
+  })
+  return problems
+}
+
+/** Texts that elements show, by their selectors. */
+export type Seen = Readonly<Record<string, string | RegExp>>
+
+/** Resolves when elements like these show these texts. */
+export async function shows(page: Page, seen: Seen): Promise<void> {
+  for (const [selector, hasText] of Object.entries(seen)) {
+    const state = selector.endsWith(':empty') ? 'attached' : 'visible'
+    await page.locator(selector, { hasText }).first().waitFor({ state })
+  }
+}
+
+/** What a hand does to which element, with which value, and what is seen then. */
+export type Step = [act: keyof Hand, selector: string, value: string, seen?: Seen]
+
+export async function does(page: Page, hand: Hand, ...steps: readonly Step[]): Promise<void> {
+  for (const [act, selector, value, seen = {}] of steps) {
+    await hand[act](page, selector, value)
+    await shows(page, seen)
+  }
+}
+
+/** A way to use a page. */
+export interface Hand {
+  /** Presses a button, or switches a box. */
+  press(page: Page, selector: string): Promise<void>
+  type(page: Page, selector: string, text: string): Promise<void>
+  /** Chooses one of the radio buttons. */
+  choose(page: Page, selector: string, value: string): Promise<void>
+  /** Picks an option of a select. */
+  pick(page: Page, selector: string, value: string): Promise<void>
+}
+
+export const MOUSE: Hand = {
+  press: (page, selector) => page.locator(selector).click(),
+  type: (page, selector, text) => page.locator(selector).fill(text),
+  choose: (page, selector, value) => page.locator(`label:has(${selector}[value="${value}"])`).click(),
+  pick: async (page, selector, value) => void (await page.locator(selector).selectOption(value)),
+}
+
+const isFocused = (page: Page, selector: string) =>
+  page.evaluate<boolean>(`document.activeElement.matches(${JSON.stringify(selector)})`)
+
+/** Presses a key again and again, until something is so. */
+async function pressUntil(page: Page, key: string, most: number, isSo: () => Promise<boolean>): Promise<void> {
+  for (let presses = 0; !(await isSo()); presses++) {
+    assert.ok(presses < most, `${key} does not lead to it: ${isSo}`)
+    await page.keyboard.press(key)
+  }
+}
+
+/** Goes on by Tab until an element has the focus, and asserts that this can be seen. */
+async function reach(page: Page, selector: string): Promise<void> {
+  await pressUntil(page, 'Tab', 150, () => isFocused(page, selector))
+  const outlines = await page.evaluate<string[]>(
+    `[document.activeElement, document.activeElement.closest('label') ?? document.body]
+      .map((element) => getComputedStyle(element)).map((style) => style.outlineStyle + style.outlineWidth)`,
+  )
+  assert.ok(outlines.includes('solid2px'), `${selector} has the focus and does not show it`)
+}
+
+export const KEYBOARD: Hand = {
+  async press(page, selector) {
+    await reach(page, selector)
+    await page.keyboard.press((await isFocused(page, '[type=checkbox]')) ? 'Space' : 'Enter')
+  },
+  async type(page, selector, text) {
+    await reach(page, selector)
+    await page.keyboard.press('Control+A')
+    await page.keyboard.insertText(text)
+  },
+  async choose(page, selector, value) {
+    await reach(page, selector)
+    await pressUntil(page, 'ArrowRight', 10, () => isFocused(page, `[value="${value}"]:checked`))
+  },
+  async pick(page, selector, value) {
+    await reach(page, selector)
+    await pressUntil(page, 'ArrowUp', 10, async () => (await page.locator(selector).inputValue()) === value)
+  },
+}

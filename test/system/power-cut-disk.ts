@@ -1,0 +1,161 @@
+// A disk whose power may be cut at any moment.
+import type { Random } from '../support.ts'
+import type { Event } from './power-cut-recorder.ts'
+
+const PAGE = 4096
+
+/** Bytes that were written within one page, and the size of the file since; doubtful once a sync of them failed. */
+type Change = { at: number; data: Buffer; size: number; isDoubtful?: boolean }
+
+const page = ({ at }: Change) => Math.floor(at / PAGE)
+const resize = (size: number): Change => ({ at: size, data: Buffer.alloc(0), size })
+
+/** The parts of what is written that lie within one unit of the disk each. */
+function* split(at: number, data: Buffer, unit: number): Generator<{ at: number; data: Buffer }> {
+  for (let start = 0, end; start < data.length; start = end) {
+    end = Math.min(data.length, start + unit - ((at + start) % unit))
+    yield { at: at + start, data: data.subarray(start, end) }
+  }
+}
+
+function applied(content: Buffer, changes: readonly Change[]): Buffer<ArrayBuffer> {
+  const ends = changes.map(({ at, data, size }) => Math.max(size, at + data.length))
+  const result = Buffer.alloc(Math.max(content.length, ...ends))
+  content.copy(result)
+  for (const { at, data } of changes) data.copy(result, at)
+  return result.subarray(0, changes.at(-1)?.size ?? content.length)
+}
+
+class Inode {
+  durable = Buffer.alloc(0)
+  /** What happened since it was last on disk. */
+  changes: Change[] = []
+  /** What a process reads. */
+  content = Buffer.alloc(0)
+  /** Where a file that was opened to be written again has arrived. */
+  position: number | undefined
+
+  write(data: Buffer, at = this.position ?? this.content.length): void {
+    if (this.position !== undefined) this.position += data.length
+    for (const part of split(at, data, PAGE))
+      this.#change({ ...part, size: Math.max(part.at + part.data.length, this.content.length) })
+  }
+
+  truncate(size: number): void {
+    if (size < this.content.length) this.write(Buffer.alloc(this.content.length - size), size) // zeros may come first
+    this.#change(resize(size))
+  }
+
+  #change(change: Change): void {
+    this.content = applied(this.content, [change])
+    this.changes.push(change)
+  }
+
+  /** Ends a sync: whole pages are durable, but not those that only look written since a sync failed. */
+  settle(changes: readonly Change[], isDone: boolean): void {
+    if (!isDone) return changes.forEach((change) => (change.isDoubtful = true))
+    const dirty = new Set(changes.filter(({ isDoubtful }) => !isDoubtful).map(page))
+    const isSettled = (change: Change) => change.data.length === 0 || dirty.has(page(change))
+    const settled = changes.filter((change) => this.changes.includes(change) && isSettled(change))
+    this.durable = applied(this.durable, [...settled, resize(changes.at(-1)?.size ?? this.durable.length)])
+    this.changes = this.changes.filter((change) => !settled.includes(change))
+  }
+
+  /** What a cut may leave: of every sector any version since the last sync, and any of the sizes. */
+  image(random: Random): Buffer {
+    const [sector, chance] = [random.pick([512, PAGE]), random.pick([0, 0.1, 0.5, 0.9, 1])]
+    const sizes = [this.durable.length, ...this.changes.map(({ size }) => size)]
+    const image = applied(this.durable, [resize(Math.max(...sizes))])
+    const versions = new Map<number, number>()
+    const choose = () => (random.chance(0.7) ? (random.chance(chance) ? Infinity : 0) : random.integer(0, 3))
+    for (const change of this.changes)
+      for (const { at, data } of split(change.at, change.data, sector)) {
+        const left = versions.get(Math.floor(at / sector)) ?? choose()
+        versions.set(Math.floor(at / sector), left - 1)
+        if (left > 0) data.copy(image, at)
+      }
+    return image.subarray(0, chance === 0 ? sizes[0] : chance === 1 ? sizes.at(-1) : random.pick(sizes))
+  }
+}
+
+type Names = Map<string, Inode>
+
+export class Disk {
+  readonly #names: Names
+  readonly #durableNames: Names
+  /** What was done to names since the folder was synced. */
+  #changes: ((names: Names) => void)[] = []
+  /** Whether a sync of the folder failed since: it looks clean until it changes. */
+  #isDoubtful = false
+  readonly #open = new Map<number, Inode | undefined>()
+  /** What the syncs that began will put on disk. */
+  readonly #syncs = new Map<number, readonly Change[]>()
+
+  /** A disk with these files on it. */
+  constructor(files: ReadonlyMap<string, Buffer> = new Map()) {
+    const inode = (content: Buffer) => Object.assign(new Inode(), { durable: content, content: Buffer.from(content) })
+    this.#names = new Map(Array.from(files, ([name, content]) => [name, inode(content)]))
+    this.#durableNames = new Map(this.#names)
+  }
+
+  /** The files as a process sees them. */
+  get files(): Map<string, Buffer> {
+    return new Map(Array.from(this.#names, ([name, { content }]) => [name, content]))
+  }
+
+  /** The files that a cut may leave now. */
+  cut(random: Random): Map<string, Buffer> {
+    const names = new Map(this.#durableNames)
+    for (const change of this.#changes.slice(0, random.integer(0, this.#changes.length))) change(names)
+    return new Map(Array.from(names, ([name, inode]) => [name, inode.image(random)]))
+  }
+
+  apply({ op, id = 0, name = '', to = '', size = 0, data = '', text = '' }: Event): void {
+    const [inode, moved] = [this.#open.get(id), this.#names.get(name)]
+    if (op === 'open' && name === '.') this.#open.set(id, undefined)
+    else if (op === 'open')
+      this.#open.set(id, Object.assign(this.#inode(name), { position: text === 'r+' ? 0 : undefined }))
+    else if (op === 'write') inode?.write(Buffer.from(data, 'base64'))
+    else if (op === 'truncate') inode?.truncate(size)
+    else if (op === 'sync') this.#syncs.set(id, [...(inode?.changes ?? [])])
+    else if (op === 'synced' || op === 'failed') this.#settle(id, op === 'synced')
+    else if (op === 'unlink') this.#change((names) => names.delete(name))
+    else if (op === 'rename' || op === 'link')
+      // also of a socket, which is not kept
+      this.#change((names) => moved && names.set(to, moved) && op === 'rename' && names.delete(name))
+  }
+
+  /** Takes over what a process that was killed did last, as it is seen in its files. */
+  adopt(files: ReadonlyMap<string, Buffer>): void {
+    for (const [name, content] of files) {
+      if (this.#names.get(name)?.content.equals(content)) continue
+      const [moved] = [...this.#names].find(([old, inode]) => !files.has(old) && inode.content.equals(content)) ?? []
+      if (moved !== undefined) this.apply({ op: 'rename', name: moved, to: name })
+      if (moved !== undefined) continue
+      this.#inode(name).truncate(content.length)
+      this.#inode(name).write(content, 0)
+    }
+    for (const name of this.#names.keys()) if (!files.has(name)) this.#change((names) => names.delete(name))
+  }
+
+  /** The file of a name, which is made if there is none. */
+  #inode(name: string): Inode {
+    const inode = this.#names.get(name) ?? new Inode()
+    if (!this.#names.has(name)) this.#change((names) => names.set(name, inode))
+    return inode
+  }
+
+  #change(change: (names: Names) => void): void {
+    change(this.#names)
+    this.#changes.push(change)
+    this.#isDoubtful = false
+  }
+
+  #settle(id: number, isDone: boolean): void {
+    const inode = this.#open.get(id)
+    if (inode !== undefined) return inode.settle(this.#syncs.get(id) ?? [], isDone)
+    if (!this.#open.has(id)) return // a file elsewhere
+    this.#isDoubtful ||= !isDone
+    if (!this.#isDoubtful) for (const change of this.#changes.splice(0)) change(this.#durableNames)
+  }
+}

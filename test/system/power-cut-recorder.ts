@@ -1,0 +1,86 @@
+// Loaded before the server by --import: records what it does to the files of a folder, with its responses, and lets it fail.
+import fs from 'node:fs'
+import files, { type FileHandle } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import net from 'node:net'
+import { basename, dirname } from 'node:path'
+
+/** What happened to a file (by the id of its handle) or a name, or between clients and server; data in base64. */
+export type Event = { op: string; id?: number | undefined; size?: number; pets?: readonly string[] } & Partial<
+  Record<'name' | 'to' | 'data' | 'text', string>
+>
+
+const { RECORD = '', RECORD_FOLDER: folder = '' } = process.env
+const record = fs.openSync(RECORD, 'a')
+const handles = new WeakMap<object, number>()
+let count = process.pid * 1e6
+
+/** Whether something is to fail now: a file beside the record tells what does, and how often. */
+function fails(what: string): boolean {
+  const [list = '', chance = 0] = fs.readFileSync(`${RECORD}.fail`, 'utf8').split(' ')
+  return list.split(',').includes(what) && Math.random() < Number(chance)
+}
+
+function note(event: Event): void {
+  fs.writeSync(record, `${JSON.stringify(event)}\n`)
+  if (fails('kill')) process.kill(process.pid, 'SIGKILL')
+}
+
+const failure = (code: string) => Object.assign(new Error(`${code}: made to fail`), { code })
+
+const { open } = files
+files.open = async (path, ...rest) => {
+  const handle = await open(path, ...rest)
+  if (path !== folder && dirname(String(path)) !== folder) return handle
+  handles.set(handle, ++count)
+  note({ op: 'open', id: count, name: path === folder ? '.' : basename(String(path)), text: String(rest[0]) })
+  return handle
+}
+for (const op of ['rename', 'link', 'unlink'] as const) {
+  const run: (name: string, to: string) => Promise<void> = files[op]
+  files[op] = async (name: unknown, to: unknown = '') => {
+    await run(String(name), String(to))
+    note({ op, name: basename(String(name)), to: basename(String(to)) })
+  }
+}
+syncBuiltinESMExports()
+
+const probe = await open(RECORD)
+const prototype: FileHandle = Object.getPrototypeOf(probe)
+await probe.close()
+const { truncate, sync, datasync } = prototype
+const write: (this: FileHandle, bytes: Uint8Array) => Promise<{ bytesWritten: number }> = prototype.write
+Object.assign(prototype, {
+  async write(this: FileHandle, bytes: Buffer, offset = 0) {
+    const isFull = fails('write')
+    const end = isFull ? offset + Math.random() * (bytes.length - offset) : bytes.length
+    const { bytesWritten } = await write.call(this, bytes.subarray(offset, end))
+    note({ op: 'write', id: handles.get(this), data: bytes.toString('base64', offset, offset + bytesWritten) })
+    if (isFull) throw failure('ENOSPC') // after it took a part
+    return { bytesWritten, buffer: bytes }
+  },
+  async truncate(this: FileHandle, size = 0) {
+    if (fails('truncate')) throw failure('EIO')
+    await truncate.call(this, size)
+    note({ op: 'truncate', id: handles.get(this), size })
+  },
+})
+for (const [name, run] of Object.entries({ sync, datasync })) {
+  const recorded = async function (this: FileHandle) {
+    const isFailing = fails('sync')
+    note({ op: 'sync', id: handles.get(this) })
+    if (!isFailing) await run.call(this)
+    note({ op: isFailing ? 'failed' : 'synced', id: handles.get(this) })
+    if (isFailing) throw failure('EIO')
+  }
+  Object.assign(prototype, { [name]: recorded })
+}
+
+const { write: send } = net.Socket.prototype
+Object.assign(net.Socket.prototype, {
+  write(this: net.Socket, chunk: string | Uint8Array, ...rest: [encoding?: BufferEncoding]) {
+    const text = (typeof chunk === 'string' ? Buffer.from(chunk, rest[0]) : Buffer.from(chunk)).toString()
+    if (/(?:^|\n)\{"id":| 204 /.test(text)) note({ op: 'response', text })
+    return send.call(this, chunk, ...rest)
+  },
+})

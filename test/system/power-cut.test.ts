@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import fs from 'node:fs'
+import { test, type TestContext } from 'node:test'
+import { openSnapshotStore } from '../../src/pets/snapshot.ts'
+import { folderOf, KEY, listAll, petsIn, Random, send, words } from '../support.ts'
+import { Disk } from './power-cut-disk.ts'
+import type { Event } from './power-cut-recorder.ts'
+
+const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
+const IMAGES = Number(process.env['IMAGES'] ?? 500)
+const FLAGS = words(`--import tsx --import ./test/system/power-cut-recorder.ts dist/main.js
+  --log off --port 0 --control-port 0 --api-key ${KEY} --snapshot`)
+const IMAGE = folderOf()
+
+const random = new Random(SEED)
+const faults: string[] = []
+let [images, count] = [0, 0]
+
+function newPet(): string {
+  const text = random.chance(0.2) ? ' '.repeat(random.integer(0, 9_000)) : random.string()
+  const status = random.pick(['', ',"status":"sold"'])
+  return `{"name":${JSON.stringify(`${++count} ${text}`)},"categoryId":${random.int64()}${status}}`
+}
+
+const withId = (pet: string, at: number) => pet.replace('{', `{"id":${at + 1},`)
+const withoutId = (json: string) => json.replace(/"id":\d+,/, '')
+
+/** What clients were promised. */
+class Promises {
+  #kept: string[] = []
+  readonly #pending = new Set<string>()
+  /** What resets that are not acknowledged may have put in the place of all. */
+  #resets: string[][] = []
+
+  note({ op, text = '', pets = [] }: Event): void {
+    if (op === 'request') this.#pending.add(String(pets))
+    else if (op === 'reset') this.#resets.push(pets.map(withId))
+    else if (op === 'shown') this.begin(pets)
+    else if (text.includes(' 204 ')) [this.#kept, this.#resets] = [this.#resets.at(-1) ?? [], []]
+    else petsIn(text).forEach((json) => this.#keep(json))
+  }
+
+  /** Takes what a server shows at its start for all that is promised from now on. */
+  begin(pets: readonly string[]): void {
+    faults.push(...this.faultsOf(pets))
+    this.#pending.clear()
+    ;[this.#kept, this.#resets] = [[...pets], []]
+  }
+
+  #keep(json: string): void {
+    this.#kept[Number(/\d+/.exec(json)) - 1] = json
+    this.#pending.delete(withoutId(json))
+  }
+
+  faultsOf(pets: readonly string[]): string[] {
+    const kept = this.#resets.find((reset) => reset.every((json, at) => pets[at] === json)) ?? this.#kept
+    const pending = new Set(this.#pending)
+    const isSent = (json: string, at: number) => pending.delete(withoutId(json)) && json === withId(withoutId(json), at)
+    const lost = kept.filter((json, at) => pets[at] !== json).map((json) => `lost ${json}`)
+    const others = pets.filter((json, at) => kept[at] !== json && !isSent(json, at))
+    return [...lost, ...others.map((json) => `invented ${json}`)].slice(0, 1)
+  }
+}
+
+function read(folder: string): Map<string, Buffer> {
+  const names = fs.readdirSync(folder).filter((name) => fs.lstatSync(`${folder}/${name}`).isFile())
+  return new Map(names.map((name) => [name, fs.readFileSync(`${folder}/${name}`)]))
+}
+
+function fill(folder: string, files: ReadonlyMap<string, Buffer>): void {
+  for (const name of fs.readdirSync(folder)) fs.unlinkSync(`${folder}/${name}`)
+  for (const [name, content] of files) fs.writeFileSync(`${folder}/${name}`, content)
+}
+
+/** Lives of a server on one disk: each is recorded, then cut off at random moments. */
+class History {
+  readonly #data = folderOf()
+  readonly #path = `${this.#data}/pets.json`
+  readonly #record = `${folderOf()}/record`
+  readonly #promises = new Promises()
+  #disk = new Disk()
+
+  /** Lets clients use a server until it ends somehow, then tries so many cuts of what happened. */
+  async live(t: TestContext, cuts: number): Promise<void> {
+    const end = random.pick(['cut', 'kill', 'stop'])
+    fs.writeFileSync(this.#record, '')
+    this.#fail(end === 'kill' ? `kill ${random.pick([0, 0.001, 0.01, 0.1])}` : '')
+    const env = { ...process.env, RECORD: this.#record, RECORD_FOLDER: this.#data }
+    const server = spawn(process.execPath, [...FLAGS, this.#path], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    t.after(() => server.kill('SIGKILL'))
+    const exited = once(server, 'exit')
+    let output = ''
+    for await (const chunk of server.stdout) if (/http:.*\n.*http:.*\n/.test((output += chunk))) break
+    const [url = '', control = ''] = output.match(/http:\/\/\S+/g) ?? []
+    await this.#load(url, control).catch(() => {}) // killed
+    this.#fail('')
+    server.kill(end === 'stop' ? 'SIGTERM' : 'SIGKILL')
+    await exited
+    await this.#replay(cuts, end)
+  }
+
+  #fail(what: string): void {
+    fs.writeFileSync(`${this.#record}.fail`, what)
+  }
+
+  #note(op: string, pets: string[]): void {
+    fs.appendFileSync(this.#record, `${JSON.stringify({ op, pets })}\n`)
+  }
+
+  async #load(url: string, control: string): Promise<void> {
+    this.#note('shown', await listAll({ url }))
+    const clients = random.pick([1, 1, 3, 16])
+    let left = random.pick([5, 30, 200])
+    const add = async (_: unknown, client: number) => {
+      for (; left > 0; left--) {
+        const what = random.pick(['sync', 'write', 'write,sync', 'truncate,sync'])
+        if (random.chance(0.05)) this.#fail(random.chance(0.5) ? '' : `${what} ${random.pick([0.2, 1])}`)
+        if (client === 0 && random.chance(0.02 * clients)) {
+          const pets = Array.from({ length: random.pick([1, 50]) }, newPet)
+          this.#note('reset', pets)
+          await send({ url: control }, 'POST', '/reset', { body: `[${pets}]` })
+        }
+        const pet = newPet()
+        this.#note('request', [pet])
+        const { status, body } = await send({ url }, 'POST', '/v1/pets', { body: pet })
+        if (clients > 1 || status !== 201 || random.chance(0.97)) continue
+        this.#fail('') // and wait quietly until the snapshot holds the pet
+        while (!fs.readFileSync(this.#path, 'utf8').includes(body)) await send({ url }, 'GET', '/livez')
+      }
+    }
+    await Promise.all(Array.from({ length: clients }, add))
+  }
+
+  async #replay(cuts: number, end: string): Promise<void> {
+    const lines = fs.readFileSync(this.#record, 'utf8').split('\n').slice(0, -1)
+    for (const line of lines) {
+      for (let chance = cuts / lines.length; random.chance(chance); chance--) await this.#cut()
+      const event: Event = JSON.parse(line)
+      this.#disk.apply(event)
+      this.#promises.note(event)
+    }
+    const files = read(this.#data)
+    if (end === 'stop') assert.deepEqual(this.#disk.files, files, 'something was written that is not recorded')
+    this.#disk.adopt(files)
+    if (end === 'cut') await this.#cut(true)
+  }
+
+  /** Starts a store on what a cut may leave, adds a pet, and starts it again; the disk goes on with it if it is to. */
+  async #cut(goesOn = false): Promise<void> {
+    const files = this.#disk.cut(random)
+    const path = `${IMAGE}/pets.json`
+    const open = () => {
+      const mustExist = this.#promises.faultsOf([]).length > 0
+      if (mustExist || fs.existsSync(path)) JSON.parse(fs.readFileSync(path, 'utf8'))
+      return openSnapshotStore({ path, maxBytes: 1e9, report() {} })
+    }
+    images++
+    fill(IMAGE, files)
+    try {
+      const store = await open()
+      const pets = [...store.values()]
+      const added = await store.add({ name: 'behind', categoryId: 1 })
+      await store.close()
+      const again = await open()
+      const kept = [...again.values()]
+      await again.close()
+      assert.deepEqual(kept, [...pets, added.ok && added.json])
+      assert.deepEqual(this.#promises.faultsOf(pets), [])
+      if (!goesOn) return
+      this.#disk = new Disk(files)
+      fill(this.#data, files)
+      this.#promises.begin(pets)
+    } catch (error) {
+      faults.push(String(error).slice(0, 300))
+    }
+  }
+}
+
+test(`${IMAGES} cuts of power lose nothing and invent nothing (SEED=${SEED})`, async (t) => {
+  while (images < IMAGES) {
+    const history = new History()
+    for (let life = 0; life < 4; life++) await history.live(t, 100)
+  }
+  assert.deepEqual(faults, [])
+})
