@@ -43,8 +43,8 @@ function created(basePath: string, added: Added): Reply {
 }
 
 /** When getPet was deprecated (RFC 9745: the day the contract was adopted), and when it is removed (RFC 8594). */
-export const DEPRECATION = '@1795132800'
-export const SUNSET = 'Thu, 05 Dec 2030 00:00:00 GMT'
+const DEPRECATION = '@1795132800'
+const SUNSET = 'Thu, 05 Dec 2030 00:00:00 GMT'
 
 /** The `Link` of getPet: its successor, and where its deprecation is documented. */
 export function deprecationLinks({ basePath, page }: Pick<Context, 'basePath' | 'page'>): string {

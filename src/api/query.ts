@@ -1,7 +1,7 @@
 import { isPetStatus, PET_STATUSES, type Result } from '../pets/pet.ts'
 import type { PageQuery } from '../pets/store.ts'
 
-export const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const
+const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const
 
 const MAX_INT64 = 2n ** 63n - 1n
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/

@@ -93,11 +93,12 @@ export class MemoryStore implements PetStore {
     const pageIds = ids.slice(first, first + limit)
     const json = `[${pageIds.map((id) => this.#pets.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
-    this.#pageBytes += 2 * json.length + PAGE_OVERHEAD
-    if (this.#pageBytes > Math.min(MAX_PAGE_BYTES, this.#maxBytes / 8)) {
+    const bytes = 2 * json.length + PAGE_OVERHEAD
+    if (this.#pageBytes + bytes > Math.min(MAX_PAGE_BYTES, this.#maxBytes / 8)) {
       this.#pages.clear()
       this.#pageBytes = 0
     }
+    this.#pageBytes += bytes
     const page = { json, next: pageIds.at(-1) }
     this.#pages.set(key, page)
     return page
