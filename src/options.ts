@@ -7,25 +7,15 @@ import { type NewPet, validateNewPets } from './pets/pet.ts'
 import type { PetstoreOptions } from './types.ts'
 
 type WithDefault = Exclude<keyof PetstoreOptions, 'cors' | 'logStream' | 'snapshot' | 'controlPort'>
-
 export type Options = PetstoreOptions & { [K in WithDefault]: NonNullable<PetstoreOptions[K]> }
 
 const HEAP_LIMIT = getHeapStatistics().heap_size_limit
 
+// prettier-ignore
 export const DEFAULTS: Omit<Pick<Options, WithDefault>, 'apiKeys'> = {
-  basePath: '/v1',
-  pets: [],
-  maxBody: 64 * 2 ** 10,
-  maxStore: Math.min(Math.floor(HEAP_LIMIT / 4), 256 * 2 ** 20),
-  getPet: 'deprecated',
-  page: true,
-  journal: 1_000,
-  log: 'off',
-  port: 0,
-  host: '127.0.0.1',
-  maxConnections: 10_000,
-  keepAlive: 75,
-  controlHost: '127.0.0.1',
+  basePath: '/v1', pets: [], getPet: 'deprecated', delay: 0, page: true, journal: 1_000, log: 'off',
+  maxBody: 64 * 2 ** 10, maxStore: Math.min(Math.floor(HEAP_LIMIT / 4), 256 * 2 ** 20),
+  port: 0, host: '127.0.0.1', maxConnections: 10_000, keepAlive: 75, controlHost: '127.0.0.1',
 }
 
 /** What a value must be. */
@@ -41,12 +31,9 @@ export interface Rule<T> {
 
 const isString = (value: unknown): value is string => typeof value === 'string'
 
-export function integer(
-  minimum: number,
-  maximum: number,
-  mustBe = `an integer from ${minimum} to ${maximum}`,
-): Rule<number> {
+export function integer(minimum: number, maximum: number, more = ''): Rule<number> {
   const isInRange = (value: number) => Number.isInteger(value) && value >= minimum && value <= maximum
+  const mustBe = `an integer from ${minimum} to ${maximum}${more}`
   return { mustBe, isType: (value) => typeof value === 'number', isInRange }
 }
 
@@ -55,54 +42,57 @@ export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
   return { mustBe: `one of ${words.join(', ')}`, isType, isInRange: (value) => words.includes(value) }
 }
 
-function matching(pattern: RegExp, mustBe: string): Rule<string> {
-  return { mustBe, isType: isString, isInRange: (value) => pattern.test(value) }
+function string(mustBe: string, isInRange: (value: string) => boolean): Rule<string> {
+  return { mustBe, isType: isString, isInRange }
+}
+
+export const OPERATIONS = ['listPets', 'createPet', 'getPet', 'listOrders'] as const
+
+/** Milliseconds, or a minimum and a maximum. */
+export const DELAY: Rule<number | readonly [min: number, max: number]> = {
+  mustBe: 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX',
+  isType: (value): value is number | [number, number] =>
+    (!Array.isArray(value) || value.length === 2) && [value].flat().every((ms) => typeof ms === 'number'),
+  isInRange: (value) =>
+    [0, value, 600_000].flat().every((ms, at, all) => Number.isInteger(ms) && ms >= (all[at - 1] ?? 0)),
 }
 
 export const BOOLEAN: Rule<boolean> = { mustBe: 'true or false', isType: (value) => typeof value === 'boolean' }
 
-const HOST = matching(/^[\w.:%-]+$/, 'a host name or an IP address')
+const PATH = /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/
+const HOST = string('a host name or an IP address', (host) => /^[\w.:%-]+$/.test(host))
 const PORT = integer(0, 65_535)
-const MAX_STORE = Math.floor(HEAP_LIMIT / 2)
-const MAX_STORE_MUST_BE = `an integer from 1 to ${MAX_STORE}, half of V8's heap limit: node --max-old-space-size=MB raises it`
+
+const isOrigin = (text: string) => text === '*' || (URL.canParse(text) && new URL(text).origin === text)
+const isStrings = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && Array.from(value).every(isString)
+const isPets = (value: unknown): value is readonly NewPet[] => Array.isArray(value)
+const isWritable = (value: unknown): value is Writable =>
+  ['write', 'on'].every((name) => typeof Object(value)[name] === 'function')
+const areKeys = (keys: readonly string[]) => keys.length > 0 && keys.every(isApiKey)
 
 /** What every option must be. */
+// prettier-ignore
 export const RULES: { readonly [K in keyof PetstoreOptions]-?: Rule<NonNullable<PetstoreOptions[K]>> } = {
-  basePath: matching(
-    /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
-    'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
-  ),
-  apiKeys: {
-    mustBe: `an array of one key or more, each ${KEY_MUST_BE}`,
-    isType: (value): value is readonly string[] => Array.isArray(value) && Array.from(value).every(isString),
-    isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
-    isSecret: true,
-  },
-  pets: { mustBe: 'an array of NewPet', isType: (value): value is readonly NewPet[] => Array.isArray(value) },
+  basePath: string('a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end', (path) => PATH.test(path)),
+  apiKeys: { mustBe: `an array of one key or more, each ${KEY_MUST_BE}`, isType: isStrings, isInRange: areKeys, isSecret: true },
+  pets: { mustBe: 'an array of NewPet', isType: isPets },
   maxBody: integer(1, 256 * 2 ** 20),
-  maxStore: integer(1, MAX_STORE, MAX_STORE_MUST_BE),
+  maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), ", half of V8's heap limit: node --max-old-space-size=MB raises it"),
   getPet: oneOf(['deprecated', 'gone']),
+  delay: DELAY,
   page: BOOLEAN,
-  cors: {
-    mustBe: 'an origin such as https://shop.example, without a path, or *',
-    isType: isString,
-    isInRange: (origin) => origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin),
-  },
+  cors: string('an origin such as https://shop.example, without a path, or *', isOrigin),
   journal: integer(0, 1_000_000),
   log: oneOf(['text', 'json', 'off']),
   logStream: { mustBe: 'a stream to write to', isType: isWritable },
   port: PORT,
   host: HOST,
-  snapshot: matching(/./, 'the path of a file'),
+  snapshot: string('the path of a file', (path) => path !== ''),
   maxConnections: integer(1, 1_000_000),
   keepAlive: integer(1, 86_400),
   controlPort: PORT,
   controlHost: HOST,
-}
-
-function isWritable(value: unknown): value is Writable {
-  if (typeof value !== 'object' || value === null || !('write' in value) || !('on' in value)) return false
-  return typeof value.write === 'function' && typeof value.on === 'function'
 }
 
 const SOCKET_ONLY = new Set(['port', 'host', 'snapshot', 'maxConnections', 'keepAlive', 'controlPort', 'controlHost'])
@@ -116,12 +106,8 @@ const CREATE_RULES = Object.fromEntries(Object.entries(RULES).filter(([name]) =>
 export function readOptions(given: PetstoreOptions, hasSocket: boolean): Options {
   checkMembers('options', given, hasSocket ? RULES : CREATE_RULES)
   const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
-  return {
-    ...DEFAULTS,
-    apiKeys: [randomBytes(24).toString('base64url')],
-    ...defined,
-    pets: readNewPets('pets', given.pets ?? []),
-  }
+  const apiKeys = [randomBytes(24).toString('base64url')]
+  return { ...DEFAULTS, apiKeys, ...defined, pets: readNewPets('pets', given.pets ?? []) }
 }
 
 /** @throws TypeError that names the first pet that is wrong, and what is wrong with it. */
@@ -145,7 +131,8 @@ export function checkMembers(
   for (const [name, value] of Object.entries(input)) {
     const rule = Object.hasOwn(rules, name) ? rules[name] : undefined
     if (rule === undefined) {
-      throw new TypeError(`${what} must not have ${show(name)}; known are ${Object.keys(rules).join(', ')}`)
+      const plural = Object.hasOwn(rules, `${name}s`) ? `: it is ${name}s` : ''
+      throw new TypeError(`${what} must not have ${show(name)}${plural}; known are ${Object.keys(rules).join(', ')}`)
     }
     if (value !== undefined) check(name, value, rule)
   }
@@ -153,7 +140,8 @@ export function checkMembers(
 
 /** Checks one value, as {@link checkMembers} does. */
 export function check<T>(name: string, value: unknown, { mustBe, isType, isInRange, isSecret }: Rule<T>): void {
-  const message = () => `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
+  const isText = typeof value === 'string' && mustBe.startsWith('an array') ? ', not a string' : ''
+  const message = () => `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}${isText}`
   if (!isType(value)) throw new TypeError(message())
   if (isInRange?.(value) === false) throw new RangeError(message())
 }

@@ -1,6 +1,28 @@
+/// <reference types="node" preserve="true" />
 import type { RequestListener } from 'node:http'
 import type { Writable } from 'node:stream'
-import type { NewPet, Pet } from './pets/pet.ts'
+
+/** A 64-bit signed integer: a number where that is exact, a bigint beyond ±(2^53-1). */
+export type Int64 = number | bigint
+
+/** Availability of a pet: the contract's enumeration PetStatus. */
+export type PetStatus = 'available' | 'pending' | 'sold'
+
+/** What a client sends to add a pet: the contract's NewPet. */
+export interface NewPet {
+  /** Any string, even an empty one; kept code unit for code unit. */
+  name: string
+  /** Identifier of the category the pet belongs to, from -2^63 to 2^63-1. */
+  categoryId: Int64
+  /** When omitted it stays omitted: the contract gives no initial status. */
+  status?: PetStatus
+}
+
+/** A pet as the service returns it: the contract's Animal (Pet). */
+export interface Pet extends NewPet {
+  /** Assigned by the service: 1, 2, 3 …; never reused. */
+  id: number
+}
 
 /** Options of a petstore without a socket. */
 export interface CreateOptions {
@@ -12,13 +34,12 @@ export interface CreateOptions {
   pets?: readonly NewPet[] | undefined
   /** Bytes that the body of a request may have; 65,536 by default. */
   maxBody?: number | undefined
-  /**
-   * Bytes of pets, each its JSON and 100 more, beyond which a create is answered 507; by default a quarter of V8's heap limit,
-   * at most 256 MiB. Half of the limit is the maximum.
-   */
+  /** Bytes of pets, each its JSON and 100 more, beyond which 507; by default a quarter of V8's heap, at most 256 MiB. */
   maxStore?: number | undefined
   /** `gone` answers getPet with 410, as after its removal on 5 December 2030; `deprecated` by default. */
   getPet?: 'deprecated' | 'gone' | undefined
+  /** Milliseconds, or `[min, max]`, before the response of each operation; 0 by default. */
+  delay?: number | readonly [min: number, max: number] | undefined
   /** Whether `/` shows a page; true by default. */
   page?: boolean | undefined
   /** Origin whose scripts may call, such as `https://shop.example`, or `*` for any; none by default. */
@@ -39,7 +60,7 @@ export interface PetstoreOptions extends CreateOptions {
   host?: string | undefined
   /** Path of the JSON file that keeps the pets; by default they end with the process. */
   snapshot?: string | undefined
-  /** Open connections beyond which further ones are closed at once; 10,000 by default. */
+  /** Open connections beyond which the longest idle one makes room for a new one; 10,000 by default. */
   maxConnections?: number | undefined
   /** Seconds that an idle connection is kept; 75 by default. */
   keepAlive?: number | undefined
@@ -57,10 +78,11 @@ export interface Petstore extends AsyncDisposable {
   readonly controlUrl?: string
   /** The first of its keys. */
   readonly apiKey: string
-  /**
-   * Calls the petstore in process, as the global `fetch` would over a socket, whatever host the URL names. A text body needs a
-   * `content-type`, and a request that is hung up on rejects with a TypeError.
-   */
+  /** The header that carries it: `{ authorization: 'Bearer …' }`. */
+  readonly headers: { readonly authorization: string }
+  /** Whether getPet is still there: set it to `gone` to remove it, and to `deprecated` to bring it back. */
+  getPet: 'deprecated' | 'gone'
+  /** Calls the petstore in process, as the global `fetch` would over a socket, whatever host the URL names. */
   readonly fetch: typeof globalThis.fetch
   /** Serves the petstore from a node:http server of your own. */
   readonly listener: RequestListener
@@ -68,7 +90,7 @@ export interface Petstore extends AsyncDisposable {
   readonly pets: Pet[]
   /** The latest requests, oldest first: as many as the option `journal` says and 16 Mi characters hold. */
   readonly requests: RecordedRequest[]
-  /** The faults that have not met their requests yet, in their order. */
+  /** The faults that have not met their requests yet, in their order, with the `times` that are left. */
   readonly pendingFaults: Fault[]
   /** The log, for lines of your own. */
   readonly log: {
@@ -77,33 +99,27 @@ export interface Petstore extends AsyncDisposable {
     /** Resolves when all lines so far are written, or after two seconds. */
     flush(): Promise<void>
   }
-  /**
-   * Adds pets as clients do, but without journal and faults.
-   *
-   * @returns The pets with their ids.
-   * @throws TypeError that names the pet that is wrong, before any is added; RangeError if the store has no room.
-   */
+  /** Adds pets as clients do, without journal and faults. A TypeError names the first that is wrong; none is added then. */
   add(...newPets: NewPet[]): Promise<Pet[]>
-  /**
-   * Goes back to the pets of the option `pets`, or begins with others: ids from 1 on, no requests, no faults.
-   *
-   * @throws TypeError that names the pet that is wrong, RangeError if they do not fit; nothing has changed then.
-   */
+  /** Begins anew with the pets of the option `pets`, or with others: ids from 1 on, no requests, no faults, getPet as it was. */
   reset(newPets?: readonly NewPet[]): Promise<void>
   /**
-   * Makes requests fail. Faults apply in the order in which they were injected, one to a request, each `times` times.
-   *
-   * @throws TypeError or RangeError that names the member, the value and what it must be.
-   * @example
-   * petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
+   * Makes requests fail. Faults apply in the order in which they were injected, one to a request.
+   * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): void
   clearFaults(): void
   clearRequests(): void
+  /**
+   * Resolves with the `requests` that match once there are so many; those that came before count. Rejects with a list of
+   * what came instead when the time is over or the petstore closes.
+   * @example const [first] = await petstore.waitForRequests(1, { operation: 'createPet', status: 503 })
+   */
+  waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>
   /** Makes these keys, and no others, valid from the next request on. */
   replaceKeys(apiKeys: readonly string[]): void
   /**
-   * Stops listening, closes idle connections, completes snapshot and log. Calling it again is fine, and may shorten the wait.
+   * Stops listening, closes idle connections, completes snapshot and log. Calling it again may shorten the wait.
    *
    * @param drain Seconds that requests in flight get; 0, the default, cuts them off at once.
    * @returns How many requests in flight were cut off.
@@ -111,28 +127,43 @@ export interface Petstore extends AsyncDisposable {
   close(drain?: number): Promise<number>
 }
 
+/** Which requests to wait for, and for how long. */
+export interface WaitOptions {
+  /** Any by default. */
+  operation?: OperationId | undefined
+  /** Status of the response; any by default. */
+  status?: number | undefined
+  /** Milliseconds; 4,000 by default. */
+  timeout?: number | undefined
+}
+
 /** The contract's operations, by their operationId. */
 export type OperationId = 'listPets' | 'createPet' | 'getPet' | 'listOrders'
 
-/**
- * Makes a request fail that would have reached an operation. The store is not touched, and the response, if there is one, is
- * an Error with the code `injected_fault`. A `delay` alone only delays.
- */
+/** Fails a request that would have reached an operation by an Error of the code `injected_fault`, or delays it. */
 export interface Fault {
   /** The operation that fails; `*` for any. */
   operation: OperationId | '*'
-  /** How many requests fail, after which the fault is gone; 1 by default. */
-  times?: number
-  /** HTTP status of the response, 400 to 599; 500 by default. */
-  status?: number
+  /** Only for this pet; with the operation getPet. */
+  petId?: number | undefined
+  /** How many requests pass before the first one fails; 0 by default. */
+  after?: number | undefined
+  /** How many requests fail, after which the fault is gone; 1 by default, `always` with `rate`. */
+  times?: number | 'always' | undefined
+  /** The part of the requests that fails, above 0 and at most 1, the same ones in each run; all by default. */
+  rate?: number | undefined
+  /** Chooses other requests for `rate`, and other delays; 0 by default. */
+  seed?: number | undefined
+  /** HTTP status of the response, 400 to 599. A fault needs a `status`, a `delay`, `hangUp` or a `body`. */
+  status?: number | undefined
   /** Seconds in `Retry-After` (RFC 9110 §10.2.3); with status 429 or 503. */
-  retryAfter?: number
-  /** Milliseconds before the response. */
-  delay?: number
+  retryAfter?: number | undefined
+  /** Milliseconds before the response, or `[min, max]`. */
+  delay?: number | readonly [min: number, max: number] | undefined
   /** Destroys the connection before any response. */
-  hangUp?: boolean
-  /** `cut` breaks the response off halfway; without `status`, an operation that only reads cuts its own response. */
-  body?: 'cut'
+  hangUp?: boolean | undefined
+  /** `cut` breaks the response off halfway; `garbled` is no JSON, with status 200 unless there is a `status`. */
+  body?: 'cut' | 'garbled' | undefined
 }
 
 /** A request as it came, and its outcome. Valid keys are redacted wherever they occur. */
@@ -144,6 +175,8 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
+  /** The index in `apiKeys` of the key that was sent; null if none was valid. */
+  key: number | null
   /** By lower-case names. The credentials in `authorization` are redacted, valid or not. */
   headers: Record<string, string>
   /** The body as text, at most its first 1 MiB; empty if there was none, or none was wanted. */

@@ -1,14 +1,15 @@
 // The crash test, of so many rounds as its caller has time for.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { watch } from 'node:fs/promises'
 import { Agent } from 'node:http'
 import { basename, dirname } from 'node:path'
-import type { TestContext } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { type Running, run } from './process.ts'
-import { folderOf, KEY, listAll, type Random, send } from './support.ts'
+import { folderOf, KEY, listAll, Random, send } from './support.ts'
 
 const CLIENTS = 32
 
@@ -19,7 +20,13 @@ const CLIENTS = 32
  *
  * @param command What runs the executable: program and arguments.
  */
-export async function crash(t: TestContext, command: readonly string[], rounds: number, random: Random): Promise<void> {
+export function testCrashes(command: readonly string[], rounds: number): void {
+  const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
+  const name = `what was acknowledged survives kill -9, ${rounds} times (SEED=${seed})`
+  test(name, (t) => crash(t, command, rounds, new Random(seed)))
+}
+
+async function crash(t: TestContext, command: readonly string[], rounds: number, random: Random): Promise<void> {
   const file = `${folderOf()}/pets.json`
   const acknowledged = new Map<number, string>()
   const serve = [...command, '--snapshot', file]

@@ -22,6 +22,7 @@ const HOST: Option = ['a host name or an IP address', ['127.0.0.1', 'localhost']
 const PATH = 'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end'
 const KEYS = 'an array of one key or more, each 8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 const NO_KEYS = ['first-key', [1], ['first-key', null], { 0: 'first-key', length: 1 }, new Set(['first-key']), Array(1)]
+const DELAY = 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
 const ORIGIN = 'an origin such as https://shop.example, without a path, or *'
 const NO_STREAMS = ['stdout', {}, { write: true, on() {} }, { write() {} }, { on() {} }, { write() {}, on: 1 }]
 
@@ -32,6 +33,12 @@ const OPTIONS: Record<string, Option> = {
   maxBody: integer(1, 256 * 2 ** 20),
   maxStore: integer(1, HALF_OF_HEAP),
   getPet: ['one of deprecated, gone', ['deprecated', 'gone'], [true, 410], ['', 'Gone']],
+  delay: [
+    DELAY,
+    [0, 1, 600_000, [0, 0], [1, 600_000]],
+    ['1', [], [1], [1, '2'], [1, 2, 3]],
+    [-1, 600_001, [2, 1], NaN],
+  ],
   page: ['true or false', [true, false], [0, 1, 'true', {}], []],
   cors: [ORIGIN, ['*', 'https://a.example', 'http://[::1]:8080'], [true, ['*'], new URL('http://a')], ['', 'null']],
   journal: integer(0, 1_000_000),
@@ -60,7 +67,8 @@ async function assertRefused(options: unknown, error: { name: string; message: s
 for (const [name, [mustBe, good, misshapen, outOfRange]] of Object.entries({ ...OPTIONS, ...SOCKET_OPTIONS })) {
   const refuses = async (value: unknown, error: 'TypeError' | 'RangeError') => {
     const shown = inspect(value, { depth: 0, maxArrayLength: 3, maxStringLength: 100, breakLength: Infinity })
-    const line = name === 'apiKeys' ? `${name} must be ${mustBe}` : `${name} ${shown} must be ${mustBe}`
+    const text = name === 'apiKeys' && typeof value === 'string' ? ', not a string' : ''
+    const line = `${name} ${name === 'apiKeys' ? '' : `${shown} `}must be ${mustBe}${text}`
     const expected = { name: error, message: name === 'maxStore' ? /^maxStore .*must be .*max-old-space-size/s : line }
     if (name in OPTIONS) await assertRefused({ [name]: value }, expected)
     else await assert.rejects(startPetstore({ [name]: value }), expected)
@@ -98,7 +106,11 @@ test('options are an object, and a long value is shown by its beginning, on one 
 
 test('an unknown option is refused, with the names of those that are known and without its value', async () => {
   const known = ['basePath', 'apiKeys', 'pets', 'maxBody', 'maxStore', 'getPet', 'page', 'cors', 'journal', 'log']
-  for (const name of ['Port', 'apiKey', 'limits', 'drain', 'constructor', 'toString']) {
+  for (const [name, list] of Object.entries({ apiKey: 'apiKeys', pet: 'pets' })) {
+    const message = new RegExp(`^options must not have '${name}': it is ${list}; known are basePath, `)
+    await assertRefused({ [name]: 'a-secret=key' }, { name: 'TypeError', message })
+  }
+  for (const name of ['Port', 'limits', 'drain', 'constructor', 'toString']) {
     const message = new RegExp(`^options must not have '${name}'; known are .*${known.join('.*')}[^=]*$`)
     await assertRefused({ [name]: 'a-secret=key' }, { name: 'TypeError', message })
   }
@@ -109,24 +121,49 @@ test('an unknown option is refused, with the names of those that are known and w
   }
 })
 
-test('pets that are none are refused, and the first that is wrong is named', async () => {
-  const int64 = 'an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
-  for (const pets of ['Rex', null, { name: 'Rex', categoryId: 1 }]) {
-    await assertRefused({ pets }, { name: 'TypeError', message: `pets ${inspect(pets)} must be an array of NewPet` })
+// What JSON can hold of it is in decisions.test.ts.
+test('pets that are none are refused, and the first that is wrong is named with all that is wrong', async () => {
+  const ofText = { name: 'TypeError', message: /^pets 'Rex' must be an array of .*, not a string$/ }
+  await assertRefused({ pets: 'Rex' }, ofText)
+  for (const pets of [null, { ...REX }, { length: 1, 0: REX }]) {
+    const shown = inspect(pets, { depth: 0, breakLength: Infinity })
+    await assertRefused({ pets }, { name: 'TypeError', message: `pets ${shown} must be an array of NewPet` })
   }
-  for (const [why, ...pets] of [
-    ['in item 1, a pet must be an object', undefined],
-    [`in item 2, name is required and must be a string; categoryId must be ${int64}`, REX, { categoryId: '1' }],
-    [`in item 1, categoryId must be ${int64}`, { ...REX, categoryId: 2n ** 63n }],
-    ['in item 1, status must be one of available, pending, sold, or left out', { ...REX, status: 'lost' }],
-  ] as const) {
-    await assertRefused({ pets }, { name: 'TypeError', message: `pets must be an array of NewPet: ${why}` })
+  const [object, name, status] = [
+    'a pet must be an object',
+    'name must be a string',
+    'status must be one of available, pending, sold, or left out',
+  ]
+  const categoryId = 'categoryId must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
+  const [noName, noCategoryId] = [name, categoryId].map((rule) => rule.replace('must', 'is required and must'))
+  const id = 'id must be left out: the store assigns 1, 2, 3 …'
+  const rows: [why: string, ...pets: unknown[]][] = [
+    [object, undefined, null, [REX], 'Rex', 1, 2n ** 60n],
+    [`${noName}; ${noCategoryId}`, {}, JSON.parse('{"__proto__":{"name":"Rex","categoryId":1}}')],
+    [noName ?? '', { ...REX, name: undefined, Name: 'Rex' }],
+    [name, { ...REX, name: null }, { ...REX, name: 1 }, { ...REX, name: ['Rex'] }],
+    [noCategoryId ?? '', { name: 'Rex' }],
+    // Numbers beyond ±(2^53-1) may have been rounded.
+    [
+      categoryId,
+      ...[2 ** 53, -(2 ** 53), 2n ** 63n, -(2n ** 63n) - 1n].map((number) => ({ ...REX, categoryId: number })),
+    ],
+    [categoryId, ...[null, '1', [1], true, 1.5, NaN, Infinity].map((value) => ({ ...REX, categoryId: value }))],
+    [status, ...[null, '', 'Sold', 'sold ', ['sold'], 0, 'toString'].map((value) => ({ ...REX, status: value }))],
+    [`${name}; ${categoryId}; ${status}`, { name: 1, categoryId: 'x', status: 7 }],
+    [id, { ...REX, id: 2 }],
+  ]
+  for (const [why, ...wrong] of rows) {
+    for (const one of wrong) {
+      const message = `pets must be an array of NewPet: in item 2, ${why}`
+      await assertRefused({ pets: [REX, one, {}] }, { name: 'TypeError', message })
+    }
   }
   await assertRefused({ pets: Array(1) }, { name: 'TypeError', message: /in item 1, a pet must be an object$/ })
 })
 
 test('pets are read once: what becomes of the array later does not matter, unknown members are left behind', async () => {
-  const pets = [{ ...REX, id: 9 }]
+  const pets = [{ ...REX, age: 9 }]
   await using petstore = await startPetstore({ pets })
   pets.pop()
   await petstore.reset()

@@ -1,12 +1,16 @@
 // Random requests of every kind that HTTP allows, each held to what the contract and the decisions call for, and broken ones.
 import assert from 'node:assert/strict'
+import { randomInt } from 'node:crypto'
 import { Agent } from 'node:http'
 import { test } from 'node:test'
 import type { Petstore } from '../src/types.ts'
 import { get, post, postChunked } from './http/raw.ts'
-import { random, randomCase, SEED, STATUSES } from './random-case.ts'
-import { type Answer, check, RawConnection, send, start } from './support.ts'
+import type { Answer, Expected } from './support.ts'
+import { AUTHORIZATION, check, KEY, listAll, Random, RawConnection, start, words } from './support.ts'
 
+const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
+const random = new Random(SEED)
+const STATUSES = ['available', 'pending', 'sold'] as const
 const REQUESTS = 10_000
 const BROKEN = 1_000
 
@@ -62,14 +66,8 @@ function read(model: readonly string[], path: string): string | undefined {
 /** Walks the list, whole and by each status, by its links, and compares it to the model. */
 async function assertHolds(petstore: Petstore, model: readonly string[]): Promise<void> {
   for (const status of [null, ...STATUSES]) {
-    const pages: string[] = []
-    let next: string | undefined = `/v1/pets?limit=100${status === null ? '' : `&status=${status}`}`
-    while (next !== undefined) {
-      const { headers, body }: Answer = await send(petstore, 'GET', next)
-      if (body !== '[]') pages.push(body.slice(1, -1))
-      next = /^<(.*)>; rel="next"$/.exec(headers['link']?.toString() ?? '')?.[1]
-    }
-    assert.equal(pages.join(), withStatus(model, status).join())
+    const pets = await listAll(petstore, status === null ? '' : `&status=${status}`)
+    assert.deepEqual(pets, withStatus(model, status))
   }
 }
 
@@ -95,4 +93,96 @@ async function readAll(connection: RawConnection): Promise<Answer[]> {
   } catch {
     return answers
   }
+}
+
+/** A request, and what the contract and the decisions call for. */
+interface Case {
+  method: string
+  path: string
+  headers: Record<string, string>
+  expected: Expected
+  body?: Buffer
+  /** The JSON of the pet that is added, behind its id. */
+  adds?: string
+}
+
+/** A random request to a server that holds so many pets. */
+function randomCase(size: number): Case {
+  const method = random.pick(words('GET GET GET HEAD POST POST POST OPTIONS PUT DELETE PATCH'))
+  const good = [...Array<string>(12).fill(AUTHORIZATION), `bearer ${KEY}`]
+  const bad = [`Bearer ${KEY}x`, `Basic ${KEY}`, 'Bearer', `Bearer ${KEY} ${KEY}`]
+  const authorization = random.pick([...good, ...bad])
+  const { path, expected, takesPost } = randomPlace(size)
+  const request = { method, path, headers: { authorization } }
+  const exists = takesPost !== undefined
+  if (method === 'OPTIONS') return { ...request, expected: exists ? 204 : '404 not_found' }
+  const isSecured = /^(?:http:\/\/[^/]+)?\/v1(?:\/|$)/.test(path)
+  if (isSecured && !good.includes(authorization)) return { ...request, expected: '401 unauthorized' }
+  if (!exists) return { ...request, expected: '404 not_found' }
+  if (method === 'GET' || method === 'HEAD') return { ...request, expected }
+  return method === 'POST' && takesPost ? randomCreate(request) : { ...request, expected: '405 method_not_allowed' }
+}
+
+interface Place {
+  path: string
+  /** What a GET of it is answered. */
+  expected: Expected
+  /** Absent where there is nothing at this path. */
+  takesPost?: boolean
+}
+
+function randomPlace(size: number): Place {
+  const notFound = '404 not_found'
+  const id = random.integer(1, size * 2 + 2)
+  const noId = random.pick(words('0 -1 01 1.0 1e0 x %31x 9223372036854775807 %EF%BC%99 null'))
+  const places =
+    '/v1 /v1/ /v1/pets/ /v1//pets /v1/PETS /v1/pets/1/2 /v1/%zz /pets //pets /V1/pets /v1%2Fpets /% /v2/pets'
+  return random.pick<() => Place>([
+    ...Array<() => Place>(8).fill(randomList),
+    () => ({ path: `/v1/pets/${id}?limit=x`, expected: id <= size ? 200 : notFound, takesPost: false }),
+    () => ({ path: `/v1/pets/${noId}`, expected: notFound, takesPost: false }),
+    () => ({ path: '/v1/store/orders', expected: '501 not_implemented', takesPost: false }),
+    () => ({ path: random.pick(words(places)), expected: notFound }),
+    () => ({ path: '/', expected: 200, takesPost: false }),
+  ])()
+}
+
+function randomList(): Place {
+  const good = words('limit=1 limit=100 after=0 after=9223372036854775807 status=sold other other=1&other=2')
+  const bad = words('limit=0 limit=101 limit= limit=01 limit=%2B1 after=-1 after=9223372036854775808 status=gone')
+  const parts = Array.from({ length: random.integer(0, 3) }, () => random.pick(random.chance(0.8) ? good : bad))
+  const names = parts.map((part) => part.split('=')[0]).filter((name) => name !== 'other')
+  const isBad = parts.some((part) => bad.includes(part)) || new Set(names).size < names.length
+  const path = random.pick(['/v1/pets', '/v1/p%65ts', 'http://elsewhere.example/v1/pets'])
+  const query = parts.length > 0 ? `?${parts.join('&')}` : ''
+  return { path: path + query, expected: isBad ? '400 invalid_parameter' : 200, takesPost: true }
+}
+
+function randomCreate(request: Omit<Case, 'expected'>): Case {
+  const type = random.pick('application/json|application/json|Application/JSON; charset="UTF-8"||text/plain'.split('|'))
+  const headers = {
+    ...request.headers,
+    ...(type !== '' && { 'content-type': type }),
+    ...(random.chance(0.2) && { 'transfer-encoding': 'chunked' }),
+  }
+  const { body, ...more } = randomBody()
+  if (type === 'text/plain') return { ...request, headers, body, expected: '415 unsupported_media_type' }
+  if (body.length > 2_000) return { ...request, headers, body, expected: '413 content_too_large' }
+  return { ...request, headers, body, ...more }
+}
+
+function randomBody(): Pick<Case, 'expected' | 'adds'> & { body: Buffer } {
+  const categoryId = random.pick([random.integer(-5, 5), random.int64(), 2n ** 63n - 1n, -(2n ** 63n)])
+  const status = random.pick([undefined, ...STATUSES])
+  const base = `"name":${JSON.stringify(random.string())},"categoryId":${categoryId}`
+  const rest = `${base}${status === undefined ? '' : `,"status":"${status}"`}}`
+  const good = [`{${rest}`, `{"id":7,"x":[${categoryId}],${rest}\n`, `{"name":1,"categoryId":"",${rest}`]
+  const noPets = words('{"categoryId":9223372036854775808} [] null "x" 12345678901234567890')
+  const invalid = [`{${base},"status":null}`, `{${base}.5}`, ...noPets]
+  const unread = [`{${rest}}`, `{${rest.slice(0, -1)}`, '"\xff"', '']
+  return random.pick([
+    () => ({ body: Buffer.from(random.pick(good)), expected: 201, adds: rest }),
+    () => ({ body: Buffer.from(random.pick(invalid)), expected: '400 invalid_pet' as const }),
+    () => ({ body: Buffer.from(random.pick(unread), 'latin1'), expected: '400 bad_request' as const }),
+  ])()
 }

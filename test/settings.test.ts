@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { test, type TestContext } from 'node:test'
 import { getHeapStatistics } from 'node:v8'
 import { begin, type Environment, misuse, run, serve, type Serving } from './executable.ts'
-import { AUTHORIZATION, folderOf, KEY, RawConnection, send, temporaryFile } from './support.ts'
+import { AUTHORIZATION, folderOf, KEY, RawConnection, send, temporaryFile, words } from './support.ts'
 
 type Effect = (petstore: Serving, t: TestContext) => Promise<unknown>
 
@@ -60,11 +60,13 @@ const TABLE = `
 --max-body BYTES          PETSTORE_MAX_BODY         64k | an integer from 1 to 268435456; ${UNITS}
 --max-store BYTES         PETSTORE_MAX_STORE        a quarter of the heap, 256m at most | an integer from 1 to
 --get-pet STATE           PETSTORE_GET_PET          deprecated | one of deprecated, gone
+--delay MS                PETSTORE_DELAY            0 | an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX
 --no-page                 PETSTORE_PAGE             on
 --max-connections N       PETSTORE_MAX_CONNECTIONS  10000 | an integer from 1 to 1000000
 --log FORMAT              PETSTORE_LOG              text on a terminal, else json | one of text, json, off
 --keep-alive SECONDS      PETSTORE_KEEP_ALIVE       75 | an integer from 1 to 86400
 --drain SECONDS           PETSTORE_DRAIN            8 | an integer from 0 to 86400
+--drain-delay SECONDS     PETSTORE_DRAIN_DELAY      0 | an integer from 0 to 86400
 --cors ORIGIN             PETSTORE_CORS             off | an origin such as https://shop.example, without a path, or *
 --control-port N          PETSTORE_CONTROL_PORT     off | an integer from 0 to 65535
 --control-host ADDRESS    PETSTORE_CONTROL_HOST     127.0.0.1 | a host name or an IP address`
@@ -82,6 +84,7 @@ const BAD: Record<string, string> = {
   '--max-body': `${BYTES}|257m|268435457|1g|${'9'.repeat(400)}`,
   '--max-store': BYTES,
   '--get-pet': 'Gone|removed|gone ',
+  '--delay': '-1|600001|5-4|1-|-1-2|1-2-3|1.5|0-600001|[1, 2]|1 - 2',
   '--log': 'JSON|on|text,json',
   '--cors': 'a.example|https://a.example/|https://a.example/a|https://A.example|https://a.example:443|null|**',
   '--control-host': HOSTS,
@@ -105,10 +108,12 @@ const GOOD: Record<string, Record<string, Effect>> = {
   '--max-body': { 1: reads(1), 47: reads(47), '64k': reads(2 ** 16), '1M': reads(2 ** 20), '256m': starts },
   '--max-store': { 1: isFull, 153: isFull, 154: hasRoom, [HALF_OF_HEAP]: hasRoom },
   '--get-pet': { deprecated: answers(404, 'GET', '/v1/pets/1'), gone: answers(410, 'GET', '/v1/pets/1') },
+  '--delay': { 0: list('/v1/pets'), 1: list('/v1/pets'), '0-1': list('/v1/pets'), '0-600000': starts },
   '--max-connections': { 1: closesTheSecond, 1_000_000: starts },
   '--log': { text: starts, json: starts, off: starts },
   '--keep-alive': { 1: carries('keep-alive', 'timeout=1'), 86_400: carries('keep-alive', 'timeout=86400') },
   '--drain': { 0: starts, 86_400: starts },
+  '--drain-delay': { 0: starts, 86_400: starts },
   '--cors': { '*': carries(ALLOWED, '*'), 'https://a.example': carries(ALLOWED, 'https://a.example') },
   '--control-port': { 0: starts },
   '--control-host': { '0.0.0.0': starts, localhost: starts },
@@ -207,12 +212,6 @@ test('--max-store is at most half of the limit of the heap, and the line tells h
   }
   const { stderr } = await run(['--max-store', String(HALF_OF_HEAP + 1)])
   assert.ok(stderr.includes(String(HALF_OF_HEAP)), stderr)
-})
-
-test('the start fails where the pets to begin with do not fit', async () => {
-  const { status, stderr } = await run(['--port', '0', '--demo', '--max-store', '100'])
-  assert.equal(status, 1)
-  assert.match(stderr, /^petstore-server: .*\b12 pets\b.* do not fit into 100 bytes.*\n$/)
 })
 
 test('--snapshot keeps the pets, by flag and by variable, and wins over --seed and --demo', async (t) => {
@@ -354,13 +353,26 @@ test('a file of keys and a seed must be a file of UTF-8 that can be read', async
   }
 })
 
-test('the help lists every flag with its variable and its default', async () => {
+test('the help lists every flag with its variable and its default, in groups and in 80 columns', async () => {
   const { stdout } = await run(['--help'])
   assert.ok(stdout.startsWith('Usage: petstore-server [flag …]\n'), stdout)
   for (const { flag, variable, fallback } of ALL) {
-    const line = stdout.split('\n').find((one) => one.startsWith(`  ${flag} `))
-    assert.ok(line?.includes(` ${variable} `) && line.endsWith(` (${fallback})`), line ?? flag)
+    const [, line] = new RegExp(`^  ${flag} +${variable}\n(.*)`, 'm').exec(stdout) ?? []
+    assert.ok(line?.endsWith(` (${fallback})`), `${flag} ${line}`)
   }
   for (const flag of ['--healthcheck', '--help', '--version']) assert.match(stdout, new RegExp(`^ .*${flag}\\b`, 'm'))
   assert.equal(stdout.match(/^ +-/gm)?.length, ALL.length + 3)
+  for (const line of stdout.split('\n')) assert.ok(line.length <= 80, line)
+  const headings = [...stdout.matchAll(/^(\w+)\n/gm)].map(([, heading]) => heading)
+  assert.deepEqual(headings, words('Address Keys Pets Limits Operation Tests Commands Examples'))
+  const examples = [...stdout.matchAll(/^ {2}petstore-server (.*)$/gm)].map(([, line = '']) => line.split(' '))
+  assert.equal(examples.length, 2)
+  for (const args of examples) assert.equal((await run(['--help', ...args])).status, 0)
+})
+
+test('the test controls must not listen on the port of the operations, also by default', async () => {
+  for (const [port, ...args] of [['8080'], ['8091', '--port', '8091']] as const) {
+    const expected = misuse(`--control-port ${port} must not be that of --port`)
+    assert.deepEqual(await run(['--control-port', port, ...args]), expected)
+  }
 })

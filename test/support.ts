@@ -81,10 +81,10 @@ export function petsIn(text: string): string[] {
   return text.match(/\{"id":\d+,"name":"(?:[^"\\]|\\.)*"[^}]*\}/g) ?? []
 }
 
-/** All pets of a petstore, as JSON, page after page. */
-export async function listAll(petstore: { url: string }): Promise<string[]> {
+/** All pets of a petstore, as JSON, page after page, if some filter lets them pass. */
+export async function listAll(petstore: { url: string }, filter = ''): Promise<string[]> {
   const pets: string[] = []
-  for (let path: string | undefined = '/v1/pets?limit=100'; path !== undefined;) {
+  for (let path: string | undefined = `/v1/pets?limit=100${filter}`; path !== undefined;) {
     const page = await send(petstore, 'GET', path)
     pets.push(...petsIn(page.body))
     path = /<(.*)>/.exec(String(page.headers['link'] ?? ''))?.[1]

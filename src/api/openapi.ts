@@ -1,13 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Reply } from '../http/reply.ts'
 import type { Handler } from '../http/router.ts'
-import { deprecationLinks } from './operations.ts'
+import { type Context, deprecationLinks } from './operations.ts'
 
-export interface Variant {
-  readonly basePath: string
-  readonly getPet: 'deprecated' | 'gone'
-  readonly page: boolean
-}
+export type Variant = Pick<Context, 'basePath' | 'page' | 'getPet'>
 
 /** As much of openapi.json as depends on the variant. */
 interface Document {
@@ -17,13 +14,13 @@ interface Document {
 
 /** GET /openapi.json: the file of that name, which holds for /v1 and has what only some variants have. */
 export function openapi(variant: Variant): Handler {
-  let reply: Reply | undefined
+  const replies: Partial<Record<Variant['getPet'], Reply>> = {}
   // Read on the first request, so that it costs the start nothing.
-  return () => (reply ??= { status: 200, body: JSON.stringify(describe(variant)) })
+  return () => (replies[variant.getPet] ??= { status: 200, body: JSON.stringify(describe(variant)) })
 }
 
 function describe({ basePath, getPet, page }: Variant): Document {
-  const json = readFileSync(new URL('openapi.json', import.meta.url), 'utf8')
+  const json = readFileSync(join(import.meta.dirname, 'openapi.json'), 'utf8')
   const document: Document = JSON.parse(json.replaceAll('/v1', basePath))
   document.components.headers['Link.deprecation'].schema.const = deprecationLinks({ basePath, page })
   const { responses } = document.paths['/pets/{petId}'].get

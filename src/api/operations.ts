@@ -10,6 +10,7 @@ export interface Context {
   readonly store: PetStore
   readonly basePath: string
   readonly page: boolean
+  getPet: 'deprecated' | 'gone'
   readonly isDraining: () => boolean
 }
 
@@ -54,20 +55,17 @@ export function deprecationLinks({ basePath, page }: Pick<Context, 'basePath' | 
   return `<${basePath}/pets>; rel="successor-version", ${about}`
 }
 
-/** GET /pets/{petId}, which the contract deprecates (Versioning). */
+/** GET /pets/{petId}, which the contract deprecates (Versioning), or as after its removal. */
 export function getPet(context: Context): Handler {
-  const headers = ['Deprecation', DEPRECATION, 'Sunset', SUNSET, 'Link', deprecationLinks(context)]
+  const removal = ['Sunset', SUNSET, 'Link', deprecationLinks(context)]
+  const gone = { ...refuse('gone'), headers: removal }
+  const headers = ['Deprecation', DEPRECATION, ...removal]
   const noPet = { ...refuse('noPet'), headers }
   return ({ param: petId }) => {
+    if (context.getPet === 'gone') return gone
     const body = PET_ID.test(petId) ? context.store.get(Number(petId)) : undefined
     return body === undefined ? noPet : { status: 200, body, headers }
   }
-}
-
-/** GET /pets/{petId} as after its removal. */
-export function getPetRemoved(context: Context): Handler {
-  const gone = { ...refuse('gone'), headers: ['Sunset', SUNSET, 'Link', deprecationLinks(context)] }
-  return () => gone
 }
 
 /** GET /readyz: the server can serve. */

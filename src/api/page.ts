@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Reply } from '../http/reply.ts'
 
 let reply: Reply | undefined
@@ -10,9 +11,8 @@ export function page(): Reply {
 }
 
 function readPage(): Reply {
-  const file = new URL('page.html', import.meta.url)
   // A browser hashes what it has parsed, in which a line ends with LF, however the file was checked out.
-  const body = readFileSync(file, 'utf8').replaceAll('\r\n', '\n')
+  const body = readFileSync(join(import.meta.dirname, 'page.html'), 'utf8').replaceAll('\r\n', '\n')
   const sources = `script-src ${hashOf('script', body)}; style-src ${hashOf('style', body)}; img-src data:; connect-src 'self'`
   const nowhere = "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
   const policy = `default-src 'none'; ${sources}; ${nowhere}; require-trusted-types-for 'script'; trusted-types 'none'`

@@ -1,8 +1,7 @@
 import { isPetStatus, PET_STATUSES, type Result } from '../pets/pet.ts'
 import type { PageQuery } from '../pets/store.ts'
 
-const LIMIT = { minimum: 1, maximum: 100, default: 20 } as const
-
+const [DEFAULT_LIMIT, MAX_LIMIT] = [20, 100]
 const MAX_INT64 = 2n ** 63n - 1n
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
@@ -29,8 +28,9 @@ function parseListQuery(query: string): Result<PageQuery> {
     if (value === undefined) issues.push(`${name} must be ${mustBe}, given once`)
     return value ?? fallback
   }
-  const limit = read('limit', LIMIT.default, parseLimit, `an integer from ${LIMIT.minimum} to ${LIMIT.maximum}`)
+  const limit = read('limit', DEFAULT_LIMIT, parseLimit, `an integer from 1 to ${MAX_LIMIT}`)
   const after = read('after', 0, parseAfter, 'an integer from 0 to 2^63-1')
+  const parseStatus = (text: string) => (isPetStatus(text) ? text : undefined)
   const status = read('status', undefined, parseStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, issues }
   return { ok: true, value: { limit, after, ...(status && { status }) } }
@@ -38,14 +38,10 @@ function parseListQuery(query: string): Result<PageQuery> {
 
 function parseLimit(text: string): number | undefined {
   const limit = DIGITS.test(text) ? Number(text) : 0
-  return limit >= LIMIT.minimum && limit <= LIMIT.maximum ? limit : undefined
+  return limit >= 1 && limit <= MAX_LIMIT ? limit : undefined
 }
 
 // Ids stay below 2^53, so an `after` that is rounded above it still means the same page: the empty one.
 function parseAfter(text: string): number | undefined {
   return DIGITS.test(text) && BigInt(text) <= MAX_INT64 ? Number(text) : undefined
-}
-
-function parseStatus(text: string): PageQuery['status'] {
-  return isPetStatus(text) ? text : undefined
 }

@@ -1,27 +1,20 @@
 import type { Route } from '../http/router.ts'
 import { refuse } from './errors.ts'
 import { openapi } from './openapi.ts'
-import { type Context, createPet, getPet, getPetRemoved, listPets, OK, readyz } from './operations.ts'
+import { type Context, createPet, getPet, listPets, OK, readyz } from './operations.ts'
 import { page } from './page.ts'
 
-/** Every route of the service; with `getPet: 'gone'`, getPet replies as after its removal. */
-export function routes(context: Context, state: 'deprecated' | 'gone'): Route[] {
-  const getOne = state === 'gone' ? getPetRemoved(context) : getPet(context)
-  const document = openapi({ basePath: context.basePath, page: context.page, getPet: state })
+/** Every route of the service. */
+export function routes(context: Context): Route[] {
+  // prettier-ignore
   const table: Route[] = [
     { method: 'GET', path: '/pets', operation: 'listPets', handle: (call) => listPets(context, call) },
-    {
-      method: 'POST',
-      path: '/pets',
-      operation: 'createPet',
-      handle: (call) => createPet(context, call),
-      takesBody: true,
-    },
-    { method: 'GET', path: '/pets/{petId}', operation: 'getPet', handle: getOne },
+    { method: 'POST', path: '/pets', operation: 'createPet', handle: (call) => createPet(context, call), takesBody: true },
+    { method: 'GET', path: '/pets/{petId}', operation: 'getPet', handle: getPet(context) },
     { method: 'GET', path: '/store/orders', operation: 'listOrders', handle: () => refuse('noOrders') },
     { method: 'GET', path: '/livez', operation: 'livez', handle: () => OK, open: true, isQuiet: true },
     { method: 'GET', path: '/readyz', operation: 'readyz', handle: () => readyz(context), open: true, isQuiet: true },
-    { method: 'GET', path: '/openapi.json', operation: 'openapi', handle: document, open: true },
+    { method: 'GET', path: '/openapi.json', operation: 'openapi', handle: openapi(context), open: true },
   ]
   if (context.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page, open: true })
   return table

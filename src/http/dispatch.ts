@@ -9,7 +9,6 @@ export interface RequestHead {
   readonly method: string
   readonly target: string
   readonly headers: IncomingHttpHeaders
-  /** Aborted when the client no longer waits; absent if that cannot be known. */
   readonly signal?: AbortSignal
 }
 
@@ -21,7 +20,6 @@ export interface Dispatched {
   readonly reply: (body?: Buffer) => Awaitable<Reply>
 }
 
-/** What is recorded of a request. */
 export interface RequestRecord {
   /** Absent if the request could not be read. */
   readonly head?: RequestHead
@@ -61,9 +59,7 @@ export function dispatch(service: Service, { method, target, headers, signal }: 
   if (path === '*') return done(allowing(router.allow))
   const { secured, routes, allow, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-  if (method === 'OPTIONS') {
-    return done(routes === undefined ? refuse('notFound') : allowing(allow, cors && headers))
-  }
+  if (method === 'OPTIONS') return done(routes ? allowing(allow, cors && headers) : refuse('notFound'))
   const unauthorized = secured ? keyring?.check(headers.authorization) : undefined
   if (unauthorized !== undefined) return done(refuse(unauthorized), route)
   if (routes === undefined) return done(refuse('notFound'))
@@ -87,7 +83,8 @@ function call({ onBug, refuse }: Service, route: Route, request: Call): Awaitabl
   }
 }
 
-function done(reply: Reply, route?: Route): Dispatched {
+/** For a request that is answered without its body. */
+export function done(reply: Reply, route?: Route): Dispatched {
   return { route, wantsBody: false, reply: () => reply }
 }
 

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http'
-import { dispatch, type RequestHead, type Service } from './dispatch.ts'
+import { dispatch, done, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
+import { LIMITS } from './limits.ts'
 import { contentLengthOf, firstHalf, headersOf, type Reply } from './reply.ts'
 
 /** The `fetch` of a service: it answers requests in process, whatever host their URL names. */
@@ -20,8 +21,9 @@ export function createFetch(service: Service): typeof globalThis.fetch {
 
 async function serve(service: Service, head: RequestHead, request: Request): Promise<Reply> {
   const started = performance.now()
-  const { route, reply: replyTo, wantsBody } = dispatch(service, head)
   const { maxBody, refuse, record } = service
+  const isOver = Object.keys(head.headers).length > LIMITS.headers
+  const { route, reply: replyTo, wantsBody } = isOver ? done(refuse('headersTooLarge')) : dispatch(service, head)
   let content: Buffer | undefined
   let sent: Reply | undefined
   try {
@@ -55,19 +57,14 @@ function toResponse(reply: Reply, method: string, echoed: readonly string[]): Re
   const lines = [...headersOf(reply, contentLengthOf(reply)), ...echoed]
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
-  const content = reply.breaksOff === 'within' ? brokenStream(firstHalf(reply)) : reply.body
-  return new Response(method === 'HEAD' ? null : (content ?? null), {
-    status: reply.status,
-    statusText: STATUS_CODES[reply.status] ?? '',
-    headers,
-  })
+  const { status, body = null, breaksOff } = reply
+  const content = breaksOff === 'within' ? ReadableStream.from(breakOff(firstHalf(reply))) : body
+  return new Response(method === 'HEAD' ? null : content, { status, statusText: STATUS_CODES[status] ?? '', headers })
 }
 
-function brokenStream(content: Uint8Array): ReadableStream<Uint8Array> {
-  return new ReadableStream({
-    start: (controller) => controller.enqueue(content),
-    pull: (controller) => controller.error(connectionError('terminated')),
-  })
+async function* breakOff(content: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield content
+  throw connectionError('terminated')
 }
 
 /** The error by which node's own fetch reports that the server closed the connection. */

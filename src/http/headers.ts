@@ -21,6 +21,17 @@ function isJson(contentType = 'application/json'): boolean {
   return whole !== undefined && [...parameters.matchAll(PARAMETER)].every(isRight)
 }
 
+/** A text that tells the time, formatted once in so many milliseconds. */
+export function clock(period: number, format: (time: Date) => string): () => string {
+  let last = -1
+  let text = ''
+  return () => {
+    const now = Math.floor(Date.now() / period)
+    if (now !== last) text = format(new Date((last = now) * period))
+    return text
+  }
+}
+
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
 /** The request id that a proxy sent, if it is safe to log and to send back. */

@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 import type { RequestRecord } from './dispatch.ts'
-import { readRequestId } from './headers.ts'
+import { clock, readRequestId } from './headers.ts'
 
-export type LogFormat = 'text' | 'json' | 'off'
-export type LogLevel = 'info' | 'warn' | 'error'
+type LogLevel = 'info' | 'warn' | 'error'
+type Redact = (text: string) => string
 
 export interface Log {
   readonly on: boolean
@@ -15,83 +15,84 @@ export interface Log {
 }
 
 const FLUSH_TIMEOUT = 2_000
+const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
+// No line will ever be written again; after any other error the next one may be.
+const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
-/**
- * Writes a log to a stream. Lines of one turn of the event loop go out in one write. A stream that fails ends the log, not the
- * server.
- *
- * @param redact Replaces the API keys in what a client sent.
- */
-export function createLog(format: LogFormat, stream: Writable, redact: (text: string) => string): Log {
+/** Writes a log. What cannot be written is dropped and counted; a closed stream ends the log, not the server. */
+export function createLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
   if (format === 'off') return { on: false, event() {}, async flush() {} }
-  const { request: requestLine, event: eventLine } = FORMATS[format]
-  let lines: string[] = []
+  const isJson = format === 'json'
+  const eventLine = (level: LogLevel, message: string) =>
+    isJson ? `${JSON.stringify({ time: now(), level, message })}\n` : `${now()} ${level}: ${message}\n`
+  let lines = ''
+  let count = 0
   let dropped = 0
-  let hasFailed = false
+  let reason = ''
+  let isClosed = false
   if (stream.listenerCount('error') === 0) stream.on('error', () => {}) // the callback of `write` gets the error too
 
   function add(line: string): void {
-    if (lines.push(line) === 1) setImmediate(write, () => {})
+    lines += line
+    if (count++ === 0) setImmediate(write) // all lines of this turn of the event loop in one write
   }
 
-  function write(done: () => void): void {
-    if (stream.writableLength > MAX_BUFFERED_BYTES) {
-      dropped += lines.length
-      lines = []
-    } else if (dropped > 0) {
-      lines.push(eventLine('warn', `${dropped} lines were dropped: the log's reader is too slow`))
-      dropped = 0
-    }
-    const batch = lines.join('')
-    lines = []
-    if (hasFailed) return done()
-    stream.write(batch, (error) => {
-      hasFailed ||= error instanceof Error
-      done()
-    })
+  function write(): void {
+    const lost = dropped + count
+    if (dropped > 0) lines += eventLine('warn', `${dropped} lines were dropped: ${reason}`)
+    const batch = lines
+    lines = ''
+    count = dropped = 0
+    if (batch === '' || isClosed) return
+    if (stream.writableLength <= MAX_BUFFERED_BYTES)
+      return void stream.write(batch, (error) => error && fail(error, lost))
+    dropped = lost
+    reason = "the log's reader is too slow"
+  }
+
+  function fail({ code = '', message }: NodeJS.ErrnoException, lost: number): void {
+    dropped += lost
+    reason = message
+    lines = `\n${lines}` // ends a line that was cut off
+    if (!CLOSED.test(code) || isClosed) return
+    isClosed = true
+    console.error(`petstore-server: the log has ended: ${message}`)
   }
 
   return {
     on: true,
-    request: (request) => add(requestLine(request, redact)),
+    request: (request) => add(requestLine(request, isJson, redact)),
     event: (level, message) => add(eventLine(level, message)),
     flush: () =>
       new Promise((resolve) => {
+        write()
         const timer = setTimeout(resolve, FLUSH_TIMEOUT)
-        write(() => {
-          clearTimeout(timer)
-          resolve()
-        })
+        stream.write('', () => resolve(clearTimeout(timer)))
       }),
   }
 }
 
-type LineFormat = Record<'request', (request: RequestRecord, redact: (text: string) => string) => string> &
-  Record<'event', (level: LogLevel, message: string) => string>
-
-const FORMATS: Record<'json' | 'text', LineFormat> = {
-  json: {
-    // Concatenated, because JSON.stringify of an object takes twice as long.
-    request({ head, operation, status = null, ms, bytes, remote }, redact) {
-      const { requestId, forwardedFor, target } = clientText(head, redact)
-      const what = `${member('method', head?.method)}${member('path', target)}${member('operation', operation)}`
-      const who = `${member('requestId', requestId)}${member('remote', remote)}${member('forwardedFor', forwardedFor)}`
-      return `{"time":"${now()}"${what},"status":${status},"ms":${round(ms)},"bytes":${bytes}${who}}\n`
-    },
-    event: (level, message) => `${JSON.stringify({ time: now(), level, message })}\n`,
-  },
-  text: {
-    request({ head, operation, status = 'client left', ms, bytes, remote }, redact) {
-      const { target = '-', requestId, forwardedFor } = clientText(head, redact)
-      const shown = { operation, requestId, remote, forwardedFor }
-      const more = Object.entries(shown).map(([name, value]) => (value === undefined ? '' : ` ${name}=${value}`))
-      const line = `${now()} ${head?.method ?? '-'} ${target} ${status} ${round(ms)} ms ${bytes} B${more.join('')}`
-      return `${line.replace(CONTROL, '?')}\n`
-    },
-    event: (level, message) => `${now()} ${level}: ${message}\n`,
-  },
+function requestLine(request: RequestRecord, isJson: boolean, redact: Redact): string {
+  const { head, operation, status, bytes, remote } = request
+  const ms = Math.round(request.ms * 1000) / 1000
+  const named = isJson ? jsonMember : textMember
+  const redacted = (name: string, text: string | undefined) => named(name, text && redact(text))
+  const path = head && hideValues(redact(head.target))
+  const what = named('operation', operation)
+  let who = redacted('requestId', head && readRequestId(head.headers))
+  who += named('remote', remote)
+  who += redacted('forwardedFor', head?.headers['x-forwarded-for']?.toString())
+  if (!isJson) {
+    const target = `${head?.method ?? '-'} ${path ?? '-'}`
+    const line = `${now()} ${target} ${status ?? 'client left'} ${ms} ms ${bytes} B${what}${who}`
+    return `${line.replace(CONTROL, '?')}\n`
+  }
+  // Concatenated, because JSON.stringify of an object takes twice as long.
+  const start = `{"time":"${now()}","level":"${status === 500 ? 'error' : 'info'}"`
+  const target = `${named('method', head?.method)}${named('path', path)}`
+  return `${start}${target}${what},"status":${status ?? null},"ms":${ms},"bytes":${bytes}${who}}\n`
 }
 
 // What a terminal could take for a command.
@@ -99,44 +100,35 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
 // What JSON takes between quotes as it stands.
 const PLAIN = /^[ !#-[\]-~]*$/
 const NOT_ASCII = /[\u007f-\uffff]/g
+const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 
-let lastTime = 0
-let lastText = ''
-
-/** Formats the time once a millisecond. */
-function now(): string {
-  const time = Date.now()
-  if (time !== lastTime) lastText = new Date(time).toISOString()
-  lastTime = time
-  return lastText
+function textMember(name: string, value: string | undefined): string {
+  return value === undefined ? '' : ` ${name}=${value}`
 }
 
-function round(ms: number): number {
-  return Math.round(ms * 1000) / 1000
-}
-
-function member(name: string, value: string | undefined): string {
+function jsonMember(name: string, value: string | undefined): string {
   if (value === undefined) return ''
   return `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value).replace(NOT_ASCII, escaped)}`
 }
 
-function escaped(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-}
-
-/** What a client wrote, without keys and query values. */
-function clientText(head: RequestRecord['head'], redact: (text: string) => string) {
-  if (head === undefined) return {}
-  const requestId = readRequestId(head.headers)
-  const forwardedFor = head.headers['x-forwarded-for']?.toString()
-  return {
-    target: hideValues(redact(head.target)),
-    requestId: requestId && redact(requestId),
-    forwardedFor: forwardedFor && redact(forwardedFor),
-  }
-}
+const now = clock(1, (time) => time.toISOString())
 
 function hideValues(target: string): string {
   const mark = target.indexOf('?')
   return mark < 0 ? target : target.slice(0, mark) + target.slice(mark).replace(/=[^&]*/g, '=…')
+}
+
+/** Counts what happens, and reports it: at once, then all of ten seconds together. */
+export function countingReport(report: (message: string) => void): (what: string) => void {
+  const counts = new Map<string, number>()
+  let timer: NodeJS.Timeout | undefined
+  const tell = () => {
+    timer = counts.size > 0 ? setTimeout(tell, REPORT_INTERVAL).unref() : undefined
+    for (const [what, count] of counts) report(`${what}: ${count}`)
+    counts.clear()
+  }
+  return (what) => {
+    counts.set(what, (counts.get(what) ?? 0) + 1)
+    if (timer === undefined) tell()
+  }
 }

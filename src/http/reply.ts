@@ -16,15 +16,14 @@ export type Awaitable<T> = T | Promise<T>
 /** What HTTP itself can find wrong with a request. */
 // prettier-ignore
 export type Problem =
-  | 'badSyntax' | 'badVersion' | 'badHost' | 'badFraming' | 'badTarget' | 'badExpectation' | 'requestTimeout'
-  | 'headersTooLarge' | 'chunkExtensionsTooLarge' | 'bodyTooLarge' | 'badMediaType' | 'badContentCoding'
-  | 'noCredentials' | 'invalidToken' | 'notFound' | 'methodNotAllowed' | 'internalError'
+  | 'badSyntax' | 'badVersion' | 'badHost' | 'badCredentials' | 'badFraming' | 'badTransferCoding' | 'badTarget'
+  | 'badExpectation' | 'requestTimeout' | 'headersTooLarge' | 'chunkExtensionsTooLarge' | 'bodyTooLarge' | 'badMediaType'
+  | 'badContentCoding' | 'noCredentials' | 'invalidToken' | 'notFound' | 'methodNotAllowed' | 'internalError'
 
 /** How a service replies to a problem; the detail completes its message: a reason, a limit, or the value of `Allow`. */
 export type Refuse = (problem: Problem, detail?: string) => Reply
 
 export const JSON_TYPE = 'application/json'
-
 export const COMMON: readonly string[] = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 
 /** All headers of a reply; a 204 has neither type nor length. */

@@ -37,19 +37,12 @@ export interface Match {
   readonly param: string
 }
 
-const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+/i
-// No path with an empty segment leads anywhere.
-const UNDECODABLE = '//'
+const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+\/?/i
 
 /** The path, or `*`, and the query of a request target (RFC 9112 §3.2); undefined if it has another form. */
 export function readTarget(target: string): { path: string; query: string } | undefined {
-  let origin = target
-  if (!target.startsWith('/')) {
-    if (target === '*') return { path: '*', query: '' }
-    if (!ABSOLUTE_FORM.test(target)) return undefined
-    origin = target.replace(ABSOLUTE_FORM, '')
-    if (!origin.startsWith('/')) origin = `/${origin}`
-  }
+  const origin = target.startsWith('/') ? target : target.replace(ABSOLUTE_FORM, '/')
+  if (!origin.startsWith('/') && origin !== '*') return undefined
   const mark = origin.indexOf('?')
   return mark < 0 ? { path: origin, query: '' } : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
 }
@@ -77,17 +70,14 @@ export class Router {
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? decode(path) : path
+    const decoded = path.includes('%') ? path.replace(/[^/]+/g, decodeSegment) : path
     const match = this.#matches.get(decoded)
     if (match !== undefined) return match
     const cut = decoded.lastIndexOf('/') + 1
-    const item = cut < decoded.length ? this.#items.get(decoded.slice(0, cut)) : undefined
-    if (item === undefined) {
-      return { secured: `${decoded}/`.startsWith(`${this.#basePath}/`), routes: undefined, allow: '', param: '' }
-    }
-    const { secured, routes, allow } = item
-    const segment = decoded.slice(cut)
-    return { secured, routes, allow, param: segment.includes('%') ? decodeURIComponent(segment) : segment }
+    const param = decoded.slice(cut)
+    const item = param === '' ? undefined : this.#items.get(decoded.slice(0, cut))
+    if (item !== undefined) return { ...item, param: param.includes('%') ? decodeURIComponent(param) : param }
+    return { secured: `${decoded}/`.startsWith(`${this.#basePath}/`), routes: undefined, allow: '', param }
   }
 }
 
@@ -97,15 +87,11 @@ function allowOf(routes: readonly Route[]): string {
   return [...methods].sort().join(', ')
 }
 
-/** A path with its segments decoded, save for the slashes and percent signs in them. */
-function decode(path: string): string {
-  return path.split('/').map(decodeSegment).join('/')
-}
-
+/** Decodes all but slashes and percent signs: those would be taken for separators and escapes of the path. */
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
   } catch {
-    return UNDECODABLE
+    return '//' // no path with an empty segment leads anywhere
   }
 }

@@ -19,32 +19,28 @@ export function journalLine(pets: readonly string[]): Buffer {
  * over wherever it stands, as a power cut may leave zeros before old lines: the ids tell whether anything is missing.
  */
 export async function readJournal(path: string, memory: MemoryStore, lastId: number): Promise<number> {
-  let [line, end] = [0, 0]
-  const keep = (pet: StoredPet | string) => {
-    const refuse = (reason: string) => new Error(`${path}: line ${line}: ${reason}`)
-    if (typeof pet === 'string') throw refuse(pet)
-    if (pet.id > lastId + 1) throw refuse(`pet ${lastId + 1} must come before pet ${pet.id}, and is missing`)
+  let [start, end] = [0, 0]
+  const keep = (pet: StoredPet) => {
+    if (pet.id > lastId + 1) throw new Error(`pet ${lastId + 1} must come before pet ${pet.id}, and is missing`)
     if (pet.id > lastId) memory.keep(pet)
-    else if (memory.get(pet.id) !== pet.json) throw refuse(`pet ${pet.id} is another one than before`)
+    else if (memory.get(pet.id) !== pet.json) throw new Error(`pet ${pet.id} is another one than before`)
     lastId = Math.max(lastId, pet.id)
   }
-  await readDurably(
-    path,
-    (content) => {
-      for (let at = 0, next = 0; (next = content.indexOf(NEWLINE, at)) >= 0; at = next + 1) {
-        line++
-        const pets = petsOf(content.subarray(at, next))
+  await readDurably(path, (file) => {
+    for (; file.readMore(); start += file.at) {
+      for (let next = 0; (next = file.bytes.indexOf(NEWLINE, file.at)) >= 0; file.at = next + 1) {
+        const pets = petsOf(file.bytes.subarray(file.at, next))
         pets?.forEach(keep)
-        if (pets !== undefined) end = next + 1
+        if (pets !== undefined) end = start + next + 1
+        file.line++
       }
-    },
-    'r+',
-  )
+    }
+  })
   return end
 }
 
-/** The pets of a line, or what is wrong with them; undefined if the line is not whole. */
-function petsOf(line: Buffer): (StoredPet | string)[] | undefined {
+/** The pets of a line; undefined if it is not whole. */
+function petsOf(line: Buffer): StoredPet[] | undefined {
   const [, checksum = ''] = HEAD.exec(line.toString('latin1', 0, CHECKED + 2)) ?? []
   const isWhole = line.at(-1) === BRACKET && crc32(line.subarray(CHECKED, -1)) === Number.parseInt(checksum, 16)
   if (!isWhole) return undefined

@@ -12,6 +12,7 @@ const MAX_PATH = 103
 // Decides only how long a refusal takes: an owner that stays silent, because it is stopped say, is still an owner.
 const PATIENCE = 1_000
 const CONTENDS = '?'
+const GONE = ['ENOENT', 'ECONNRESET']
 
 /**
  * Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as long as its owner lives. Each
@@ -24,7 +25,8 @@ const CONTENDS = '?'
 export async function takeLock(file: string): Promise<() => Promise<void>> {
   const id = randomBytes(4).toString('hex')
   const [own, hidden] = [`${file}.lock.${id}`, `${file}.lock-${id}`]
-  if (Buffer.byteLength(own) > MAX_PATH) throw new Error(`cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
+  if (Buffer.byteLength(own) > MAX_PATH)
+    throw new Error(`${file} cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
   let answer = `${CONTENDS}process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
   const server = createServer((socket) => socket.on('error', () => {}).end(answer, () => socket.destroy()))
   const release = async () => {
@@ -52,22 +54,19 @@ async function outlive(path: string, goesFirst: boolean): Promise<void> {
     const answer = await ask(path)
     if (answer === undefined) await unlink(path).catch(ignoreMissing)
     if (!answer) return
-    if (goesFirst || !answer.startsWith(CONTENDS)) throw new Error(`is in use by ${answer.replace(CONTENDS, '')}`)
+    if (goesFirst || !answer.startsWith(CONTENDS))
+      throw new Error(`${path.replace(/\.lock\.\w+$/, '')} is in use by ${answer.replace(CONTENDS, '')}`)
     await wait(10)
   }
 }
 
 /** What a socket answers: nothing while it is being removed, undefined if it refuses connections, and so is dead for good. */
-function ask(path: string): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    let answer = ''
-    const socket = connect(path)
-    socket.setTimeout(PATIENCE, () => socket.destroy(new Error('a process that does not say who it is')))
-    socket.on('data', (chunk) => (answer += chunk))
-    socket.on('error', (error: NodeJS.ErrnoException) => {
-      const isGone = error.code === 'ENOENT' || error.code === 'ECONNRESET'
-      resolve(error.code === 'ECONNREFUSED' ? undefined : isGone ? '' : error.message)
-    })
-    socket.on('close', () => resolve(answer))
-  })
+async function ask(path: string): Promise<string | undefined> {
+  const socket = connect(path)
+  socket.setTimeout(PATIENCE, () => socket.destroy(new Error('a process that does not say who it is')))
+  const answer = socket.setEncoding('utf8').toArray()
+  return answer.then(
+    (texts) => texts.join(''),
+    ({ code, message }) => (code === 'ECONNREFUSED' ? undefined : GONE.includes(code) ? '' : message),
+  )
 }

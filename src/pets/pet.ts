@@ -1,24 +1,6 @@
-/** A 64-bit signed integer: a number where that is exact, a bigint beyond ±(2^53-1). */
-export type Int64 = number | bigint
+import type { Int64, NewPet, PetStatus } from '../types.ts'
 
-/** Availability of a pet: the contract's enumeration PetStatus. */
-export type PetStatus = 'available' | 'pending' | 'sold'
-
-/** What a client sends to add a pet: the contract's NewPet. */
-export interface NewPet {
-  /** Any string, even an empty one; kept code unit for code unit. */
-  name: string
-  /** Identifier of the category the pet belongs to, from -2^63 to 2^63-1. */
-  categoryId: Int64
-  /** When omitted it stays omitted: the contract gives no initial status. */
-  status?: PetStatus
-}
-
-/** A pet as the service returns it: the contract's Animal (Pet). */
-export interface Pet extends NewPet {
-  /** Assigned by the service: 1, 2, 3 …; never reused. */
-  id: number
-}
+export type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
 
 /** The value, or one message for each thing that is wrong with the input. */
 export type Result<T> = { ok: true; value: T } | { ok: false; issues: readonly string[] }
@@ -60,17 +42,19 @@ function issue(member: keyof typeof MUST_BE, value: unknown): string {
   return `${member} ${value === undefined ? 'is required and ' : ''}${MUST_BE[member]}`
 }
 
-/** Validates an array of NewPet; the issues are those of the first invalid item. */
+/** Validates an array of NewPet, without ids; the issues are those of the first invalid item. */
 export function validateNewPets(input: unknown): Result<NewPet[]> {
   if (!Array.isArray(input)) return { ok: false, issues: ['it is not an array'] }
   const pets: NewPet[] = []
   for (const item of input) {
-    const pet = validateNewPet(item)
+    const pet = 'id' in Object(item) ? HAS_ID : validateNewPet(item)
     if (!pet.ok) return { ok: false, issues: [`in item ${pets.length + 1}, ${pet.issues.join('; ')}`] }
     pets.push(pet.value)
   }
   return { ok: true, value: pets }
 }
+
+const HAS_ID = { ok: false, issues: ['id must be left out: the store assigns 1, 2, 3 …'] } as const
 
 /** Serializes a pet, members in the order id, name, categoryId, status. */
 export function petJson(id: number, { name, categoryId, status }: NewPet): string {

@@ -3,7 +3,7 @@ import { type FileHandle, link, open, rename, stat, unlink } from 'node:fs/promi
 import { ignoreMissing, isNoRoom, readDurably, syncNames, writeAll } from './files.ts'
 import { journalLine, readJournal } from './journal.ts'
 import { readSnapshot } from './snapshot-reader.ts'
-import type { MemoryStore } from './store.ts'
+import type { MemoryStore, Report } from './store.ts'
 
 // Small enough that a piece is garbage before the collector moves it to where objects live long.
 const PIECE_CHARACTERS = 2 ** 16
@@ -14,63 +14,72 @@ export class SnapshotFiles {
   /** Where the last acknowledged line of the journal ends, and the last that the snapshot holds too. */
   end = 0
   folded = 0
-  readonly #path: string
+  readonly path: string
   readonly #journalPath: string
-  readonly #warn: (message: string) => void
-  #snapshot: Stats | undefined
-  #next: Stats | undefined
+  readonly report: Report
+  /** The files that are ours; the journal is not set while other names may be on disk. */
+  snapshot: Stats | undefined
   #journal: Stats | undefined
   #handle: FileHandle | undefined
   /** The size that the journal must have: above `end` after a write that failed. */
   #written = 0
-  /** Whether other names may be on disk. */
-  #isDoubtful = false
 
-  constructor(path: string, warn: (message: string) => void) {
-    this.#path = path
+  constructor(path: string, report: Report) {
+    this.path = path
     this.#journalPath = `${path}.journal`
-    this.#warn = warn
-  }
-
-  /** Bytes of the snapshot. */
-  get size(): number {
-    return this.#snapshot?.size ?? 0
+    this.report = report
   }
 
   /** Reads all pets, and puts on disk what was read. Damage is refused before any file is changed. */
   async open(memory: MemoryStore): Promise<void> {
     let lastId = 0
-    const read = (content: Buffer) => (lastId = readSnapshot(this.#path, content, (pet) => memory.keep(pet)))
-    this.#snapshot = await readDurably(this.#path, read)
+    this.snapshot = await readDurably(this.path, (file) => {
+      lastId = readSnapshot(file, (pet) => memory.keep(pet))
+    })
     const end = await readJournal(this.#journalPath, memory, lastId)
-    if (this.#snapshot === undefined) await this.prepare(memory.values()).then(() => this.place())
-    const torn = await this.#openJournal(end)
-    if (torn > 0) this.#warn(`${this.#journalPath}: cut off ${torn} bytes of a write that was never acknowledged`)
+    if (this.snapshot === undefined) await this.place(await this.prepare(memory.values()))
+    const torn = await this.openJournal(end)
+    if (torn > 0)
+      this.report('warn', `${this.#journalPath}: cut off ${torn} bytes of a write that was never acknowledged`)
+  }
+
+  /** Opens the journal, and cuts off what follows its last whole line; returns how many bytes. */
+  async openJournal(end: number): Promise<number> {
+    this.#journal = undefined
+    await this.#handle?.close()
+    this.#handle = await open(this.#journalPath, 'a', this.snapshot?.mode)
+    const journal = await this.#handle.stat()
+    await this.#handle.truncate(end)
+    await this.#handle.datasync()
+    await syncNames(this.path)
+    this.#journal = journal
+    this.#written = this.end = end
+    this.folded = 0
+    return journal.size - end
   }
 
   /** Adds a line to the journal; resolves when it is on disk. When it rejects, it is cut off, at the latest by a repair. */
   async append(pets: readonly string[]): Promise<void> {
     try {
       await this.#write(journalLine(pets))
+      this.end = this.#written
     } catch (error) {
       await this.#cut().catch(() => {})
       throw error
     }
-    this.end = this.#written
   }
 
   /** Writes the next snapshot beside the old one; additions may go on. */
-  async prepare(pets: Iterable<string>): Promise<void> {
-    const beside = `${this.#path}.new`
-    const like = (await stat(this.#path).catch(ignoreMissing)) ?? this.#snapshot
+  async prepare(pets: Iterable<string>): Promise<Stats> {
+    const beside = `${this.path}.new`
+    const mode = ((await stat(this.path).catch(ignoreMissing)) ?? this.snapshot)?.mode
     await unlink(beside).catch(ignoreMissing)
-    const handle = await open(beside, 'wx', like?.mode)
+    const handle = await open(beside, 'wx', mode)
     try {
-      if (like !== undefined) await handle.chown(like.uid, like.gid).catch(() => {})
-      if (like !== undefined) await handle.chmod(like.mode)
+      if (mode !== undefined) await handle.chmod(mode) // whatever the umask is
       for (const piece of piecesOf(pets)) await writeAll(handle, Buffer.from(piece))
       await handle.sync()
-      this.#next = await handle.stat()
+      return await handle.stat()
     } catch (error) {
       await unlink(beside)
       throw error
@@ -80,36 +89,37 @@ export class SnapshotFiles {
   }
 
   /** Puts the next snapshot in place of the old one, which is kept beside if it is somebody else's. */
-  async place(): Promise<void> {
-    this.#isDoubtful = true
-    const found = await stat(this.#path).catch(ignoreMissing)
-    if (found !== undefined && !isSame(found, this.#snapshot)) {
-      const keptAs = `${this.#path}.${new Date().toISOString().replaceAll(':', '')}`
-      await link(this.#path, keptAs)
-      this.#warn(`${this.#path} was somebody else's file, which is ${keptAs} now`)
+  async place(next: Stats): Promise<void> {
+    const journal = this.#journal
+    this.#journal = undefined
+    const found = await stat(this.path).catch(ignoreMissing)
+    if (found !== undefined && !isSame(found, this.snapshot)) {
+      const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
+      await link(this.path, keptAs)
+      this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
     }
-    await rename(`${this.#path}.new`, this.#path)
-    this.#snapshot = this.#next
-    await syncNames(this.#path)
-    this.#isDoubtful = false
+    await rename(`${this.path}.new`, this.path)
+    this.snapshot = next
+    await syncNames(this.path)
+    this.#journal = journal
   }
 
-  /** Begins the journal anew, behind a snapshot that holds all pets. */
-  async renewJournal(): Promise<void> {
-    await this.#handle?.close()
-    await this.#openJournal(0)
+  /** Whether the snapshot holds all pets. */
+  async isWhole(): Promise<boolean> {
+    const isSound = await this.#check().then(() => true, String)
+    return isSound === true && this.end === 0
+  }
+
+  /** Replaces the snapshot, and begins the journal anew. */
+  async fold(pets: Iterable<string>): Promise<void> {
+    await this.place(await this.prepare(pets))
+    await this.openJournal(0)
   }
 
   async removeJournal(): Promise<void> {
     await this.#handle?.close()
     await unlink(this.#journalPath).catch(ignoreMissing)
-    await syncNames(this.#path)
-  }
-
-  async fold(pets: Iterable<string>): Promise<void> {
-    await this.prepare(pets)
-    await this.place()
-    await this.renewJournal()
+    await syncNames(this.path)
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */
@@ -122,26 +132,6 @@ export class SnapshotFiles {
       if (isNoRoom(error)) throw error
       await this.fold(pets)
     }
-  }
-
-  /** Whether the snapshot holds all that was added. */
-  async isWhole(): Promise<boolean> {
-    const checked = this.#check().then(() => this.end === 0)
-    return checked.catch(() => false)
-  }
-
-  /** Opens the journal, and cuts off what follows its last whole line; returns how many bytes. */
-  async #openJournal(end: number): Promise<number> {
-    this.#isDoubtful = true
-    this.#handle = await open(this.#journalPath, 'a', this.#snapshot?.mode)
-    this.#journal = await this.#handle.stat()
-    await this.#handle.truncate(end)
-    await this.#handle.datasync()
-    await syncNames(this.#path)
-    this.#isDoubtful = false
-    this.#written = this.end = end
-    this.folded = 0
-    return this.#journal.size - end
   }
 
   async #write(bytes: Buffer): Promise<void> {
@@ -160,9 +150,9 @@ export class SnapshotFiles {
 
   /** Rejects unless both files are ours and on disk, and the journal holds exactly what was written to it. */
   async #check(): Promise<void> {
-    const [snapshot, { dev, ino, size }] = await Promise.all([stat(this.#path), stat(this.#journalPath)])
+    const [snapshot, { dev, ino, size }] = await Promise.all([stat(this.path), stat(this.#journalPath)])
     const isJournal = dev === this.#journal?.dev && ino === this.#journal.ino && size === this.#written
-    if (isJournal && isSame(snapshot, this.#snapshot) && !this.#isDoubtful) return
+    if (isJournal && isSame(snapshot, this.snapshot)) return
     throw new Error('somebody else changed the files, or they may not be on disk')
   }
 }
@@ -172,8 +162,7 @@ function isSame(found: Stats, own: Stats | undefined): boolean {
 }
 
 function* piecesOf(pets: Iterable<string>): Generator<string> {
-  let piece = '['
-  let separator = '\n'
+  let [piece, separator] = ['[', '\n']
   for (const pet of pets) {
     piece += separator + pet
     separator = ',\n'

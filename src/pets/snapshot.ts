@@ -4,14 +4,7 @@ import { realPath } from './files.ts'
 import { takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
-import { type Added, type Draft, MemoryStore, type PetStore } from './store.ts'
-
-export interface SnapshotOptions {
-  /** The snapshot; created if it is missing. Journal and lock stand beside it. */
-  path: string
-  maxBytes: number
-  report: (level: 'info' | 'warn' | 'error', message: string) => void
-}
+import { type Added, type Draft, MemoryStore, type PetStore, type Report } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
@@ -21,15 +14,18 @@ const SMALL_BYTES = 2 ** 20
 // A batch is complete after so many turns of the event loop without an addition, 20 µs each if it is idle.
 const PATIENCE = 16
 
-/** Opens a store that keeps its pets on disk. Rejects with an Error that names the file, and what is wrong with it. */
-export async function openSnapshotStore(options: SnapshotOptions): Promise<PetStore> {
-  const path = await realPath(options.path)
+/**
+ * Opens a store that keeps its pets in a JSON file, with journal and lock beside it; one that is missing is created.
+ *
+ * @throws Error that names the file, and what is wrong with it.
+ */
+export async function openSnapshotStore(file: string, maxBytes: number, report: Report): Promise<PetStore> {
+  const path = await realPath(file)
   const release = await takeLock(path)
   try {
-    const files = new SnapshotFiles(path, (message) => options.report('warn', message))
-    const memory = new MemoryStore(options.maxBytes)
+    const [files, memory] = [new SnapshotFiles(path, report), new MemoryStore(maxBytes, report)]
     await files.open(memory)
-    return new SnapshotStore({ ...options, path }, files, memory, release)
+    return new SnapshotStore(files, memory, release)
   } catch (error) {
     await release()
     throw error
@@ -44,7 +40,6 @@ class SnapshotStore implements PetStore {
   readonly get: PetStore['get'] = (id) => this.#memory.get(id)
   readonly page: PetStore['page'] = (query) => this.#memory.page(query)
   readonly values: PetStore['values'] = () => this.#memory.values()
-  readonly #options: SnapshotOptions
   readonly #files: SnapshotFiles
   readonly #release: () => Promise<void>
   #memory: MemoryStore
@@ -54,12 +49,11 @@ class SnapshotStore implements PetStore {
   #batch: Addition[] | undefined
   #expected = 0
   #isFailing = false
-  #folding: Promise<void> | undefined
+  #folding: Promise<unknown> | undefined
   #pause: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
 
-  constructor(options: SnapshotOptions, files: SnapshotFiles, memory: MemoryStore, release: () => Promise<void>) {
-    this.#options = options
+  constructor(files: SnapshotFiles, memory: MemoryStore, release: () => Promise<void>) {
     this.#files = files
     this.#memory = memory
     this.#release = release
@@ -83,34 +77,29 @@ class SnapshotStore implements PetStore {
   }
 
   async reset(pets: readonly NewPet[]): Promise<boolean> {
-    const fresh = new MemoryStore(this.#options.maxBytes)
+    const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#inTurn(async () => {
       await this.#settle(true) // so that nothing on disk can follow the fresh pets
-      await this.#files.prepare(fresh.values())
-      await this.#files.place().catch((error: unknown) => {
-        this.#note(error) // the old pets must be written again before anything follows them
-        throw error
-      })
+      await this.#files.place(await this.#files.prepare(fresh.values()))
       this.#memory = fresh
     })
     return true
   }
 
-  isWritable(): boolean | Promise<boolean> {
-    if (!this.#isFailing) return true
-    const repaired = async () => !this.#isFailing
-    return this.#inTurn(() => this.#settle(false)).then(repaired, repaired)
+  async isWritable(): Promise<boolean> {
+    if (this.#isFailing) await this.#inTurn(() => this.#settle(false)).catch(() => {})
+    return !this.#isFailing
   }
 
   close(): Promise<void> {
-    const { path } = this.#options
     this.#closing ??= this.#inTurn(async () => {
       clearTimeout(this.#pause)
       try {
         await this.#settle(true)
         await this.#files.removeJournal()
       } catch (error) {
+        const { path } = this.#files
         throw new Error(`${path} could not be completed; keep ${path}.journal with it: ${messageOf(error)}`)
       } finally {
         await this.#release()
@@ -121,7 +110,7 @@ class SnapshotStore implements PetStore {
 
   /** Runs a task behind all before it; additions that come from now on follow it. */
   #inTurn(task: () => Promise<void>): Promise<void> {
-    if (this.#closing !== undefined) return Promise.reject(new Error(`${this.#options.path}: the store is closed`))
+    if (this.#closing !== undefined) return Promise.reject(new Error(`${this.#files.path}: the store is closed`))
     this.#batch = undefined
     const done = this.#task.then(task)
     this.#task = done.catch(() => {})
@@ -156,16 +145,17 @@ class SnapshotStore implements PetStore {
 
   /** Waits briefly so that clients that were just answered can join this batch. */
   async #gather(batch: readonly Addition[]): Promise<void> {
-    let before = batch.length
-    for (let quiet = 0; quiet < PATIENCE && batch.length < this.#expected && batch === this.#batch; quiet++) {
-      await turn()
+    let [quiet, before] = [0, 0]
+    while (quiet++ < PATIENCE && batch.length < this.#expected && batch === this.#batch) {
       if (batch.length > before) quiet = 0
       before = batch.length
+      await turn()
     }
   }
 
   #foldLater(): void {
-    const { end, folded, size } = this.#files
+    const { end, folded, snapshot } = this.#files
+    const size = snapshot?.size ?? 0
     if (size + end - folded < SMALL_BYTES) {
       this.#pause = this.#pause?.refresh() ?? setTimeout(() => this.#beginFold(), PAUSE).unref()
     } else if (end - folded >= size) {
@@ -186,14 +176,14 @@ class SnapshotStore implements PetStore {
     this.#folding = folding
     const place = async () => {
       if (this.#folding !== folding) return // a reset or a repair has folded
-      await this.#files.place()
-      if (this.#memory.size === size) await this.#files.renewJournal()
+      await this.#files.place(await folding)
+      if (this.#memory.size === size) await this.#files.openJournal(0)
     }
     await folding.then(() => this.#inTurn(place)).catch((error: unknown) => this.#note(error))
     if (this.#folding === folding) this.#folding = undefined
   }
 
-  /** Puts the files in order after a failure, and folds, if that is wanted, unless the snapshot holds all pets. */
+  /** Puts the files in order after a failure; folds if that is wanted. */
   async #settle(mustFold: boolean): Promise<void> {
     if (!this.#isFailing && !mustFold) return
     await this.#folding?.catch(() => {})
@@ -208,7 +198,7 @@ class SnapshotStore implements PetStore {
     const isFailing = error !== undefined
     if (isFailing === this.#isFailing || this.#closing !== undefined) return
     this.#isFailing = isFailing
-    const { path, report } = this.#options
+    const { path, report } = this.#files
     if (isFailing) report('error', `${path} cannot be written: ${messageOf(error)}`)
     else report('info', `${path} can be written again`)
   }

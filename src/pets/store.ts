@@ -34,21 +34,24 @@ export interface PetStore {
   close(): Promise<void>
 }
 
+/** Takes a message for the log. */
+export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
+
 export interface StoredPet {
   readonly id: number
   readonly json: string
   readonly status: PetStatus | undefined
+  /** The length of its JSON in UTF-8. */
+  readonly bytes: number
 }
 
-export interface Draft extends StoredPet {
-  /** Bytes that the store would take with it. */
-  readonly total: number
-}
+/** A pet that may be added next, and the bytes that the store would take with it. */
+export type Draft = StoredPet & { readonly total: number }
 
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
-export const PET_OVERHEAD = 100
+const PET_OVERHEAD = 100
 // V8 keeps two bytes for each character if one is beyond Latin-1, and wastes a third of a page of its heap on long strings.
 const LONG = 1_000
 const MAX_PAGE_BYTES = 16 * 2 ** 20
@@ -56,20 +59,24 @@ const PAGE_OVERHEAD = 500
 
 /** Keeps pets in memory. Pets are immutable, so each is serialized once; a page costs O(page size). */
 export class MemoryStore implements PetStore {
-  readonly #maxBytes: number
+  readonly maxBytes: number
+  #report: Report | undefined
   /** The JSON of each pet by id; if it is long, as UTF-8 outside V8's heap. */
   #pets = new Map<number, string | Buffer>()
   /** All ids, and those of each status, in ascending order. */
-  #ids: number[] = []
-  #idsByStatus: Record<PetStatus, number[]> = { available: [], pending: [], sold: [] }
+  #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
   #bytes = 0
   /** Pages that are not the last one: they never change. */
   #pages = new Map<string, Page>()
   #pageBytes = 0
 
-  /** @param maxBytes Bytes of pets to keep: each counts as its JSON in UTF-8 and {@link PET_OVERHEAD}. */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
+  /**
+   * @param maxBytes Bytes of pets to keep: each counts as its JSON in UTF-8 and 100 more.
+   * @param report Takes a warning, once, when four fifths of them are taken.
+   */
+  constructor(maxBytes: number, report?: Report) {
+    this.maxBytes = maxBytes
+    this.#report = report
   }
 
   get size(): number {
@@ -88,13 +95,13 @@ export class MemoryStore implements PetStore {
     const key = `${limit} ${after} ${status}`
     const kept = this.#pages.get(key)
     if (kept !== undefined) return kept
-    const ids = status === undefined ? this.#ids : this.#idsByStatus[status]
+    const ids = this.#ids[status ?? 'all']
     const first = firstAbove(ids, after)
     const pageIds = ids.slice(first, first + limit)
     const json = `[${pageIds.map((id) => this.#pets.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const bytes = 2 * json.length + PAGE_OVERHEAD
-    if (this.#pageBytes + bytes > Math.min(MAX_PAGE_BYTES, this.#maxBytes / 8)) {
+    if (this.#pageBytes + bytes > Math.min(MAX_PAGE_BYTES, this.maxBytes / 8)) {
       this.#pages.clear()
       this.#pageBytes = 0
     }
@@ -113,27 +120,30 @@ export class MemoryStore implements PetStore {
 
   /** Prepares a pet to follow the stored ones or, if given, another draft; undefined if there is no room. */
   draft(pet: NewPet, before?: Draft): Draft | undefined {
-    const id = (before?.id ?? this.#ids.at(-1) ?? 0) + 1
+    const id = (before?.id ?? this.#ids.all.at(-1) ?? 0) + 1
     const json = petJson(id, pet)
-    const total = (before?.total ?? this.#bytes) + bytesOf(json)
-    if (total > this.#maxBytes || id > MAX_ID) return undefined
-    return { id, json, status: pet.status, total }
+    const bytes = Buffer.byteLength(json)
+    const total = (before?.total ?? this.#bytes) + bytes + PET_OVERHEAD
+    if (total > this.maxBytes || id > MAX_ID) return undefined
+    return { id, json, status: pet.status, bytes, total }
   }
 
   /** Adds a pet that has its id already, above all others, whether or not there is room. */
-  keep({ id, json, status }: StoredPet): void {
+  keep({ id, json, status, bytes }: StoredPet): void {
     this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
-    this.#ids.push(id)
-    if (status !== undefined) this.#idsByStatus[status].push(id)
-    this.#bytes += bytesOf(json)
+    this.#ids.all.push(id)
+    if (status !== undefined) this.#ids[status].push(id)
+    this.#bytes += bytes + PET_OVERHEAD
+    if (this.#bytes < this.maxBytes * 0.8) return
+    this.#report?.('warn', `pets take 80 % of the ${this.maxBytes} bytes of the store, beyond which creates get 507`)
+    this.#report = undefined
   }
 
   reset(pets: readonly NewPet[]): boolean {
-    const fresh = new MemoryStore(this.#maxBytes)
+    const fresh = new MemoryStore(this.maxBytes)
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
-    this.#idsByStatus = fresh.#idsByStatus
     this.#bytes = fresh.#bytes
     this.#pages = fresh.#pages
     this.#pageBytes = 0
@@ -145,10 +155,6 @@ export class MemoryStore implements PetStore {
   }
 
   async close(): Promise<void> {}
-}
-
-function bytesOf(json: string): number {
-  return Buffer.byteLength(json) + PET_OVERHEAD
 }
 
 /** The index of the first of some ascending numbers that is greater than a value; their count if none is. */
@@ -163,15 +169,15 @@ function firstAbove(numbers: readonly number[], value: number): number {
   return low
 }
 
-/** Reads a pet with its id; a string says what is wrong with it. */
-export function readStoredPet(input: Result<unknown>): StoredPet | string {
-  if (!input.ok) return input.issues.join('; ')
-  const pet = validateNewPet(input.value)
-  if (!pet.ok) return pet.issues.join('; ')
-  const { id }: { id?: unknown } = Object(input.value)
+/** Reads a pet with its id. */
+export function readStoredPet(input: Result<unknown>): StoredPet {
+  const pet = input.ok ? validateNewPet(input.value) : input
+  if (!pet.ok) throw new Error(pet.issues.join('; '))
+  const { id }: { id?: unknown } = input.ok ? Object(input.value) : {}
   const isId = typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID
-  if (!isId) return `id must be an integer from 1 to ${MAX_ID}`
-  return { id, json: petJson(id, pet.value), status: pet.value.status }
+  if (!isId) throw new Error(`id must be an integer from 1 to ${MAX_ID}`)
+  const json = petJson(id, pet.value)
+  return { id, json, status: pet.value.status, bytes: Buffer.byteLength(json) }
 }
 
 /** Parses the JSON of a stored pet. */

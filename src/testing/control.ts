@@ -1,67 +1,66 @@
-import { errorReply, refuse } from '../api/errors.ts'
-import type { Service } from '../http/dispatch.ts'
+import { errorReply } from '../api/errors.ts'
 import type { Awaitable, Reply } from '../http/reply.ts'
-import { type Handler, type Route, Router } from '../http/router.ts'
-import { HttpServer, type HttpServerOptions } from '../http/server.ts'
+import type { Call, Route } from '../http/router.ts'
 import { readNewPets } from '../options.ts'
 import { messageOf } from '../pets/errors.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { type NewPet, type Pet, petJson } from '../pets/pet.ts'
 import type { Petstore } from '../types.ts'
 
-const MAX_BODY = 64 * 2 ** 20
-
-/** The test controls over HTTP: a server of their own, without keys, log and journal. */
-export function controlServer(
-  petstore: Petstore,
-  onBug: Service['onBug'],
-  options: Omit<HttpServerOptions, 'service'>,
-): HttpServer {
-  const service = { router: new Router(routes(petstore), ''), maxBody: MAX_BODY, refuse, onBug }
-  return new HttpServer({ ...options, service })
+/** A petstore as the controls use it: it checks what it is given. */
+interface Unchecked extends Omit<Petstore, 'inject' | 'getPet'> {
+  inject(fault: unknown): void
+  getPet: unknown
 }
 
-function routes(petstore: Petstore): Route[] {
-  const reset: Handler = ({ body }) => {
-    if (body.length === 0) return settle(async () => done(await petstore.reset()))
-    return withPets(body, async (pets) => done(await petstore.reset(pets)))
+/** Status and code of the reply to a TypeError, to a RangeError, and to any other error. */
+type Errors = readonly (readonly [status: number, code: string])[]
+
+const BAD = [400, 'bad_request'] as const
+const OTHERS: Errors = [BAD, BAD, [408, 'request_timeout']]
+const PETS: Errors = [[400, 'invalid_pet'], [507, 'store_full'], [503, 'storage_failed']] // prettier-ignore
+
+/** The test controls over HTTP: routes of a server of their own, without keys, log and journal. */
+export function controls(petstore: Unchecked): Route[] {
+  const add = async (body: Buffer) => jsonOf(await petstore.add(...readPets(body)))
+  const reset = (body: Buffer) => petstore.reset(body.length === 0 ? undefined : readPets(body))
+  const inject = (body: Buffer) => {
+    petstore.inject(readJson(body, 'a fault'))
+    return JSON.stringify(petstore.pendingFaults.at(-1))
   }
-  const add: Handler = ({ body }) =>
-    withPets(body, async (pets) => ({ status: 201, body: jsonOf(await petstore.add(...pets)) }))
+  const switchGetPet = (body: Buffer) => void (petstore.getPet = readJson(body, '"deprecated" or "gone"'))
   return [
-    { method: 'POST', path: '/reset', operation: 'reset', handle: reset, takesBody: true },
-    { method: 'GET', path: '/pets', operation: 'readPets', handle: () => ok(jsonOf(petstore.pets)) },
-    { method: 'POST', path: '/pets', operation: 'addPets', handle: add, takesBody: true },
-    {
-      method: 'GET',
-      path: '/requests',
-      operation: 'readRequests',
-      handle: () => ok(JSON.stringify(petstore.requests)),
-    },
-    { method: 'DELETE', path: '/requests', operation: 'clearRequests', handle: () => done(petstore.clearRequests()) },
-    {
-      method: 'GET',
-      path: '/faults',
-      operation: 'readFaults',
-      handle: () => ok(JSON.stringify(petstore.pendingFaults)),
-    },
-    {
-      method: 'POST',
-      path: '/faults',
-      operation: 'inject',
-      handle: ({ body }) => inject(petstore, body),
-      takesBody: true,
-    },
-    { method: 'DELETE', path: '/faults', operation: 'clearFaults', handle: () => done(petstore.clearFaults()) },
+    control('POST', '/reset', 204, ({ body }) => reset(body), PETS),
+    control('GET', '/pets', 200, () => jsonOf(petstore.pets), PETS),
+    control('POST', '/pets', 201, ({ body }) => add(body), PETS),
+    control('GET', '/requests', 200, ({ query }) => waitForRequests(petstore, query)),
+    control('DELETE', '/requests', 204, () => petstore.clearRequests()),
+    control('GET', '/faults', 200, () => JSON.stringify(petstore.pendingFaults)),
+    control('POST', '/faults', 201, ({ body }) => inject(body)),
+    control('DELETE', '/faults', 204, () => petstore.clearFaults()),
+    control('PUT', '/get-pet', 204, ({ body }) => switchGetPet(body)),
   ]
 }
 
-function done(_: void): Reply {
-  return { status: 204 }
-}
-
-function ok(body: string): Reply {
-  return { status: 200, body }
+/** A route whose body, if it has one, is what its task returns. */
+function control(
+  method: Route['method'],
+  path: string,
+  status: number,
+  task: (call: Call) => Awaitable<string | void>,
+  errors = OTHERS,
+): Route {
+  const handle = async (call: Call): Promise<Reply> => {
+    try {
+      const body = await task(call)
+      return body === undefined ? { status } : { status, body }
+    } catch (error) {
+      const row = errors[error instanceof TypeError ? 0 : error instanceof RangeError ? 1 : 2]
+      const [status, code] = error instanceof SyntaxError || row === undefined ? BAD : row
+      return errorReply(status, code, messageOf(error))
+    }
+  }
+  return { method, path, operation: path, handle, ...(method.startsWith('P') && { takesBody: true }) }
 }
 
 /** Pets with exact integers, which JSON.stringify does not write. */
@@ -69,30 +68,18 @@ function jsonOf(pets: readonly Pet[]): string {
   return `[${pets.map(({ id, ...pet }) => petJson(id, pet)).join(',')}]`
 }
 
-function withPets(body: Buffer, use: (pets: NewPet[]) => Promise<Reply>): Awaitable<Reply> {
+function readPets(body: Buffer): NewPet[] {
+  return readNewPets('The body', readJson(body, 'an array of NewPet'))
+}
+
+function readJson(body: Buffer, mustBe: string): unknown {
   const input = parseJsonBytes(body)
-  if (!input.ok)
-    return errorReply(400, 'bad_request', `The body must be an array of NewPet: ${input.issues.join('; ')}`)
-  return settle(() => use(readNewPets('The body', input.value)))
+  if (!input.ok) throw new SyntaxError(`The body must be ${mustBe}: ${input.issues.join('; ')}`)
+  return input.value
 }
 
-async function settle(task: () => Promise<Reply>): Promise<Reply> {
-  try {
-    return await task()
-  } catch (error) {
-    if (error instanceof TypeError) return errorReply(400, 'invalid_pet', error.message)
-    if (error instanceof RangeError) return errorReply(507, 'store_full', error.message)
-    return errorReply(503, 'storage_failed', messageOf(error))
-  }
-}
-
-function inject(petstore: Petstore, body: Buffer): Reply {
-  try {
-    const input = parseJsonBytes(body)
-    if (!input.ok) return errorReply(400, 'bad_request', `The body must be a fault: ${input.issues.join('; ')}`)
-    petstore.inject(JSON.parse(body.toString())) // plain numbers: a fault has no int64
-    return { status: 201, body: JSON.stringify(petstore.pendingFaults.at(-1)) }
-  } catch (error) {
-    return errorReply(400, 'bad_request', messageOf(error))
-  }
+async function waitForRequests(petstore: Unchecked, query: string): Promise<string> {
+  const { count = '0', wait, status, ...rest } = Object.fromEntries(new URLSearchParams(query))
+  const filter = { ...rest, ...(status && { status: Number(status) }), ...(wait && { timeout: Number(wait) * 1000 }) }
+  return JSON.stringify(await petstore.waitForRequests(Number(count), filter))
 }

@@ -1,97 +1,143 @@
+import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
 import type { Awaitable, Reply } from '../http/reply.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, checkMembers, integer, oneOf, type Rule } from '../options.ts'
+import { BOOLEAN, checkMembers, DELAY, integer, oneOf, OPERATIONS, type Rule } from '../options.ts'
+import { MAX_ID } from '../pets/store.ts'
 import type { Fault } from '../types.ts'
 
+const isNumber = (value: unknown): value is number => typeof value === 'number'
+const isTimes = (value: unknown): value is number | 'always' => isNumber(value) || value === 'always'
+const isTimesInRange = (times: number | 'always') =>
+  times === 'always' || (Number.isInteger(times) && times >= 1 && times <= 1_000_000)
+
+// prettier-ignore
 const RULES: { readonly [K in keyof Fault]-?: Rule<NonNullable<Fault[K]>> } = {
-  operation: oneOf(['listPets', 'createPet', 'getPet', 'listOrders', '*']),
-  times: integer(1, 1_000_000),
+  operation: oneOf([...OPERATIONS, '*']),
+  petId: integer(1, MAX_ID),
+  after: integer(0, 1_000_000),
+  times: { mustBe: 'an integer from 1 to 1000000, or always', isType: isTimes, isInRange: isTimesInRange },
+  rate: { mustBe: 'a number above 0, and at most 1', isType: isNumber, isInRange: (rate) => rate > 0 && rate <= 1 },
+  seed: integer(0, 2 ** 32 - 1),
   status: integer(400, 599),
   retryAfter: integer(0, 86_400),
-  delay: integer(0, 600_000),
+  delay: DELAY,
   hangUp: BOOLEAN,
-  body: oneOf(['cut']),
+  body: oneOf(['cut', 'garbled']),
 }
 
 function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, RULES)
-  const { operation, status, retryAfter, delay, hangUp, body }: Partial<Fault> = input
-  if (operation === undefined) throw new TypeError(`operation is required and must be ${RULES.operation.mustBe}`)
-  if (status === undefined && delay === undefined && !hangUp && body === undefined) {
-    throw new TypeError('fault must have a status, a delay, hangUp or a body')
-  }
-  if (hangUp && (status !== undefined || body !== undefined)) {
-    throw new TypeError('hangUp must be without status and body: there is no response')
-  }
-  if (retryAfter !== undefined && status !== 429 && status !== 503) {
-    throw new TypeError('retryAfter must be with status 429 or 503')
-  }
+  const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body }: Partial<Fault> = input
+  const hasResponse = status !== undefined || body !== undefined
+  // prettier-ignore
+  const refusals: readonly [isRefused: boolean | undefined, why: string][] = [
+    [operation === undefined, `operation is required and must be ${RULES.operation.mustBe}`],
+    [petId !== undefined && operation !== 'getPet', 'petId must be with the operation getPet: no other has one'],
+    [!hasResponse && delay === undefined && !hangUp, 'fault must have a status, a delay, hangUp or a body'],
+    [hasResponse && hangUp, 'hangUp must be without status and body: there is no response'],
+    [retryAfter !== undefined && status !== 429 && status !== 503, 'retryAfter must be with status 429 or 503'],
+    [seed !== undefined && rate === undefined && !Array.isArray(delay), 'seed must be with a rate or a delay of [min, max]'],
+  ]
+  const [, why] = refusals.find(([isRefused]) => isRefused) ?? []
+  if (why !== undefined) throw new TypeError(why)
 }
 
-/** The faults that wait for their requests. */
-export class Faults {
-  readonly #routes: Route[]
-  #pending: (Fault & { times: number })[] = []
-  #cleared = new AbortController()
+/** A fault that waits, and how many requests have reached it. */
+type Pending = { readonly fault: Fault & { times: number | 'always' }; seen: number }
 
-  /** @param routes Their operations are decorated on the first fault, so that requests without faults never pass here. */
-  constructor(routes: readonly Route[]) {
+/** The faults that wait for their requests, and the delay of every operation. */
+export class Faults {
+  readonly #delay: Fault['delay']
+  readonly #routes: Route[]
+  #pending: Pending[] = []
+  #cleared = new AbortController()
+  #count = 0
+
+  /** @param routes Their operations are decorated for a delay or on the first fault: other requests never pass here. */
+  constructor(routes: readonly Route[], delay: Fault['delay']) {
     this.#routes = routes.filter((route) => !route.open)
+    this.#delay = delay
+    if (delay !== 0) this.#decorate()
   }
 
-  /**
-   * Adds a fault behind those that wait.
-   *
-   * @throws TypeError or RangeError that names the member, the value and what it must be.
-   */
-  inject(fault: unknown): void {
-    checkFault(fault)
-    for (const route of this.#routes.splice(0)) {
-      const { handle } = route
-      route.handle = (call) => this.#handle(route, handle, call)
-    }
-    this.#pending.push({ ...fault, times: fault.times ?? 1 })
+  inject(input: unknown): void {
+    checkFault(input)
+    this.#decorate()
+    const times = input.times ?? (input.rate === undefined ? 1 : 'always')
+    this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
   }
 
   /** The faults that wait, in their order, with the times that are left. */
   get pending(): Fault[] {
-    return this.#pending.map((fault) => ({ ...fault }))
+    return this.#pending.map(({ fault }) => structuredClone(fault))
   }
 
-  /** Removes the faults that wait, and ends the delays that run: their connections are destroyed. */
+  /** Removes the faults that wait, and ends the delays that run: those of faults destroy their connections. */
   clear(): void {
     this.#pending = []
     this.#cleared.abort()
     this.#cleared = new AbortController()
   }
 
-  #handle({ operation, method }: Route, handle: Handler, call: Call): Awaitable<Reply> {
-    const fault = this.#pending.find((one) => one.operation === '*' || one.operation === operation)
-    if (fault === undefined) return handle(call)
-    if (--fault.times === 0) this.#pending.splice(this.#pending.indexOf(fault), 1)
-    const reply = () => failed(fault, method, handle, call)
-    return fault.delay === undefined ? reply() : this.#delay(fault.delay, call, reply)
+  #decorate(): void {
+    for (const route of this.#routes.splice(0)) {
+      const { handle } = route
+      route.handle = (call) => this.#handle(route, handle, call)
+    }
   }
 
-  async #delay(ms: number, call: Call, reply: () => Awaitable<Reply>): Promise<Reply> {
+  #handle({ operation, method }: Route, handle: Handler, call: Call): Awaitable<Reply> {
+    const { fault, seen = 0 } = this.#meet(operation, call.param) ?? {}
+    const reply = () => (fault === undefined ? handle(call) : failed(fault, method, handle, call))
+    const ms = delayOf(this.#delay, 0, this.#count++) + delayOf(fault?.delay, fault?.seed, seen)
+    return ms === 0 ? reply() : this.#wait(ms, fault?.delay !== undefined, call, reply)
+  }
+
+  /** The first fault that this request meets. */
+  #meet(operation: string, param: string): Pending | undefined {
+    return this.#pending.find((pending) => {
+      const { fault } = pending
+      if (fault.operation !== '*' && fault.operation !== operation) return false
+      if (fault.petId !== undefined && String(fault.petId) !== param) return false
+      const at = pending.seen++ - (fault.after ?? 0)
+      if (at < 0 || draw('rate', fault.seed, at) >= (fault.rate ?? 1)) return false
+      if (fault.times !== 'always' && --fault.times === 0) this.#pending.splice(this.#pending.indexOf(pending), 1)
+      return true
+    })
+  }
+
+  async #wait(ms: number, isFault: boolean, call: Call, reply: () => Awaitable<Reply>): Promise<Reply> {
     const cleared = this.#cleared.signal
     const signal = call.signal === undefined ? cleared : AbortSignal.any([cleared, call.signal])
     await wait(ms, undefined, { signal }).catch(() => {})
-    return signal.aborted ? HUNG_UP : reply()
+    return call.signal?.aborted || (isFault && cleared.aborted) ? HUNG_UP : reply()
   }
 }
 
+/** A number from 0 on and below 1, the same one each time. */
+function draw(what: string, seed = 0, at: number): number {
+  const hash = createHash('sha256').update(`${what} ${seed} ${at}`).digest()
+  return hash.readUInt32BE() / 2 ** 32
+}
+
+function delayOf(delay: Fault['delay'] = 0, seed: number | undefined, at: number): number {
+  const [min = 0, max = min] = [delay].flat()
+  return min === max ? min : min + Math.floor(draw('delay', seed, at) * (max - min + 1))
+}
+
 const HUNG_UP: Reply = { status: 0, breaksOff: 'before' }
+const MESSAGE = 'A test asked for this fault'
 
 function failed(fault: Fault, method: Route['method'], handle: Handler, call: Call): Awaitable<Reply> {
   const { status, retryAfter, hangUp, body } = fault
   if (hangUp) return HUNG_UP
   if (status === undefined && body === undefined) return handle(call)
   const cut = (reply: Reply): Reply => ({ ...reply, breaksOff: 'within' })
-  if (status === undefined && method === 'GET') return Promise.resolve(handle(call)).then(cut)
+  if (status === undefined && body === 'cut' && method === 'GET') return Promise.resolve(handle(call)).then(cut)
   const headers = retryAfter === undefined ? [] : ['Retry-After', String(retryAfter)]
-  const error = errorReply(status ?? 500, 'injected_fault', 'A test asked for this fault', headers)
-  return body === undefined ? error : cut(error)
+  const error = errorReply(status ?? 500, 'injected_fault', MESSAGE, headers)
+  if (body === 'garbled') return { ...error, status: status ?? 200, body: MESSAGE }
+  return body === 'cut' ? cut(error) : error
 }

@@ -167,7 +167,7 @@ const OTHERS: Record<string, () => Promise<[string, string, string]>> = {
   async 'loading 1,000,000 pets, ms, JSON.parse and a snapshot'() {
     const script = `
       import { readFileSync } from 'node:fs'
-      import { startPetstore } from './dist/index.js'
+      import { startPetstore } from './dist/index.mjs'
       const snapshot = ${JSON.stringify(writeSnapshot(MANY))}
       for (let round = 0; round <= ${ROUNDS}; round++) {
         const start = performance.now()

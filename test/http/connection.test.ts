@@ -73,7 +73,9 @@ describe('one connection', () => {
     const extended = (body: string) => chunked(body).replace('\r\n{', ';a="b"\r\n{').replace(/\r\n$/, 'X: y\r\n\r\n')
     for (const frame of [(body: string) => post(body), chunked, extended]) {
       const bytes = [99, 100, 101].map((length) => frame(REX.padEnd(length, ' '))).join('')
-      await assertNext(await open(t, petstore, bytes + get()), 201, 201, '413 content_too_large', 200)
+      const connection = await open(t, petstore, bytes + get())
+      const [, , large] = await assertNext(connection, 201, 201, '413 content_too_large', 200)
+      assert.match(large?.body ?? '', /at most 100 bytes/)
     }
     assert.equal(petstore.pets.length, 6)
   })

@@ -1,11 +1,12 @@
 // How connections end: on close(), by the bound on their number, and when they are idle for too long.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { EventEmitter, once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Petstore } from '../../src/types.ts'
-import { assertLast, assertNext, RawConnection, send, start } from '../support.ts'
+import { assertLast, assertNext, type Expected, RawConnection, start } from '../support.ts'
 import { get, LogReader, open, openUnread, post, postHead, REX } from './raw.ts'
 
 // Seconds that no test waits for: a close() that took them would be cut off by the tests' own time-out.
@@ -87,12 +88,18 @@ describe('close()', within, () => {
 
   test('answers what still comes on an idle connection, as its last, so that no proxy loses a request', async (t) => {
     const petstore = await start(t, {}, { drainInterval: 600_000 })
-    const connections = [await openIdle(t, petstore), await openIdle(t, petstore)]
+    const rows: [bytes: string, expected: Expected][] = [
+      [post(), 201],
+      [get('/readyz'), '503 not_ready'],
+      [get('/livez'), 200],
+    ]
+    const connections = await Promise.all(rows.map(() => openIdle(t, petstore)))
     const closing = petstore.close(LONG)
+    assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 503)
     await refused(petstore)
-    for (const connection of connections) {
-      await connection.write(post() + post())
-      await assertLast(connection, 201)
+    for (const [at, [bytes, expected]] of rows.entries()) {
+      await connections[at]?.write(bytes + post())
+      await assertLast(connections[at] ?? assert.fail(), expected)
     }
     assert.equal(await closing, 0)
   })
@@ -141,18 +148,51 @@ describe('close()', within, () => {
   })
 })
 
-test('maxConnections are served, further ones are closed at once, and one that ends makes room', within, async (t) => {
-  const petstore = await start(t, { maxConnections: 2 })
-  const [first, second] = [await openIdle(t, petstore), await openIdle(t, petstore)]
-  for (let count = 0; count < 3; count++) assert.equal(await new RawConnection(t, petstore).rest(), '')
-  await second.write(get())
-  await assertNext(second, 200)
-  first.socket.destroy()
-  // The server learns of it when it gets to it.
-  let answer
-  while (answer === undefined) answer = await send(petstore, 'GET', '/v1/pets').catch(() => undefined)
-  assert.equal(answer.status, 200)
-})
+test(
+  'beyond maxConnections the longest idle makes room; a new one is closed only if none is idle',
+  within,
+  async (t) => {
+    const servers: EventEmitter[] = []
+    const onCreated = (message: unknown) => {
+      if (message instanceof Object && 'server' in message && message.server instanceof EventEmitter)
+        servers.push(message.server)
+    }
+    subscribe('http.server.request.start', onCreated)
+    t.after(() => unsubscribe('http.server.request.start', onCreated))
+    const logStream = new LogReader()
+    const petstore = await start(t, { maxConnections: 4, log: 'json', logStream, pets: BIG })
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const [stalled, unused] = [await openStalled(t, petstore), new RawConnection(t, petstore)]
+    const [begun, used] = [await openIdle(t, petstore), await openIdle(t, petstore)]
+    await begun.write('GET /v1/pets?limit=1 HT')
+    await used.write(get('/v1/store/orders'))
+    await assertNext(used, '501 not_implemented') // by now, the beginning before it is read too
+    for (const idle of [unused, used]) {
+      await openInFlight(t, petstore)
+      assert.equal(await idle.rest(), '')
+    }
+    for (let count = 0; count < 3; count++) assert.equal(await new RawConnection(t, petstore).rest(), '')
+    for (const connection of [stalled, begun]) {
+      connection.socket.resume()
+      if (connection === begun) await begun.write(get().slice('GET /v1/pets HT'.length))
+      await assertNext(connection, 200)
+      await openInFlight(t, petstore)
+      assert.equal(await connection.rest(), '')
+    }
+    assert.equal(await new RawConnection(t, petstore).rest(), '')
+    servers[0]?.emit('error', new Error('accept EMFILE'))
+    t.mock.timers.tick(10_000)
+    t.mock.timers.reset()
+    await petstore.close()
+    const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
+    const room = 'idle connections closed to make room, for 4 are open'
+    const [none, refused] = [
+      'new connections closed, for all 4 are in use',
+      'connections that the system refused (accept EMFILE)',
+    ]
+    assert.deepEqual(warnings, [`${room}: 1`, `${room}: 3`, `${none}: 4`, `${refused}: 1`])
+  },
+)
 
 test('keepAlive is how long an idle connection is kept, and it is closed without an answer', within, async (t) => {
   const connection = await open(t, await start(t, { keepAlive: 1 }), get().repeat(2))

@@ -1,25 +1,25 @@
 // The two ways to send a reply, byte for byte.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { test, type TestContext } from 'node:test'
 import { contentLengthOf, type Reply } from '../../src/http/reply.ts'
-import { type Delivery, respondAtOnce, respondPlainly } from '../../src/http/respond.ts'
+import { respondAtOnce, respondPlainly } from '../../src/http/respond.ts'
 
-const PLAIN: Delivery = { headers: [], isLast: false, toHead: false, keepAlive: 75 }
+const KEEP_ALIVE = 75
 const KEPT: Reply = { status: 200, body: '{"ok":true}' }
 
 /** What a client receives for one reply: by the fast way, if `isFast`, or else by the documented one. */
-async function received(t: TestContext, isFast: boolean, reply: Reply, delivery: Delivery): Promise<string> {
-  const server = createServer({ keepAliveTimeout: 75_000 }, (_req, res) => {
+async function received(t: TestContext, isFast: boolean, reply: Reply, headers: readonly string[]): Promise<string> {
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE * 1000 }, (_req, res) => {
     const { socket } = res
     res.on('close', () => socket?.end())
     const length = contentLengthOf(reply)
-    if (isFast) assert.ok(respondAtOnce(res, reply, length, delivery), 'the fast way was not taken')
-    else respondPlainly(res, reply, length, delivery)
+    if (isFast) assert.ok(respondAtOnce(res, reply, length, headers, KEEP_ALIVE), 'the fast way was not taken')
+    else respondPlainly(res, reply, length, headers)
   })
   t.after(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -44,26 +44,26 @@ const REPLIES: Record<string, [Reply, readonly string[]]> = {
 
 for (const [name, [reply, headers]] of Object.entries(REPLIES)) {
   test(`both ways send the same bytes: ${name}`, async (t) => {
-    const delivery = { ...PLAIN, headers }
-    assert.equal(await received(t, true, reply, delivery), await received(t, false, reply, delivery))
+    assert.equal(await received(t, true, reply, headers), await received(t, false, reply, headers))
   })
 }
 
 test('the fast way leaves alone what it cannot send', () => {
-  const refused: [Reply, Partial<Delivery>][] = [
-    [KEPT, { isLast: true }],
-    [KEPT, { toHead: true }],
-    [KEPT, { keepAlive: undefined }],
-    [{ status: 204 }, {}],
-    [{ ...KEPT, breaksOff: 'within' }, {}],
-    [{ status: 200, body: 'x'.repeat(16 * 1024 + 1) }, {}],
+  const kept = { shouldKeepAlive: true, req: { method: 'GET' } }
+  const refused: [Reply, object, keepAlive?: number][] = [
+    [KEPT, { ...kept, shouldKeepAlive: false }, KEEP_ALIVE],
+    [KEPT, { ...kept, req: { method: 'HEAD' } }, KEEP_ALIVE],
+    [KEPT, kept],
+    [{ status: 204 }, kept, KEEP_ALIVE],
+    [{ ...KEPT, breaksOff: 'within' }, kept, KEEP_ALIVE],
+    [{ status: 200, body: 'x'.repeat(16 * 1024 + 1) }, kept, KEEP_ALIVE],
   ]
-  const untouched = new Proxy(Object.create(null), {
-    has: () => true,
-    get: () => assert.fail('touched'),
-    set: () => assert.fail('set'),
-  })
-  for (const [reply, delivery] of refused) {
-    assert.equal(respondAtOnce(untouched, reply, contentLengthOf(reply), { ...PLAIN, ...delivery }), false)
+  for (const [reply, known, keepAlive] of refused) {
+    const untouched = new Proxy(known, {
+      has: () => true,
+      get: (_known, name) => Reflect.get(known, name) ?? assert.fail(`read ${String(name)}`),
+      set: () => assert.fail('set'),
+    }) as ServerResponse
+    assert.equal(respondAtOnce(untouched, reply, contentLengthOf(reply), [], keepAlive), false)
   }
 })

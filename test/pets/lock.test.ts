@@ -9,19 +9,6 @@ import { folderOf } from '../support.ts'
 
 const takeAndRelease = (file: string) => takeLock(file).then((release) => release())
 
-test('a lock is held by one, who is named to all others, until it is released', async (t) => {
-  const folder = folderOf(t)
-  const release = await takeLock(`${folder}/pets`)
-  await assert.rejects(takeLock(`${folder}/pets`), {
-    message: /^is in use by process \d+ on .+ since \d{4}-\d\d-\d\dT[\d:.]+Z$/,
-  })
-  assert.equal(readdirSync(folder).length, 1)
-  await takeAndRelease(`${folder}/pets.json`)
-  await release()
-  assert.deepEqual(readdirSync(folder), [])
-  await takeAndRelease(`${folder}/pets`)
-})
-
 test('a process that is stopped holds its lock; one that was killed does not', async (t) => {
   const folder = folderOf(t)
   const script = `import { takeLock } from './src/pets/lock.ts'; await takeLock('${folder}/pets'); setInterval(() => {}, 1e6); console.log('held')`
@@ -78,5 +65,5 @@ test('a place that takes no socket is refused with the reason', async (t) => {
   const room = 103 - Buffer.byteLength(`${folder}/.lock.12345678`)
   await takeAndRelease(`${folder}/${'x'.repeat(room)}`)
   const tooLong = takeLock(`${folder}/${'x'.repeat(room + 1)}`)
-  await assert.rejects(tooLong, /^Error: cannot be locked: .* longer than 103 bytes$/)
+  await assert.rejects(tooLong, /^Error: .* cannot be locked: .* longer than 103 bytes$/)
 })

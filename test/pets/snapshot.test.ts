@@ -25,7 +25,7 @@ const reports = new WeakMap<PetStore, string[]>()
 async function open(t: TestContext, path: string): Promise<PetStore> {
   const lines: string[] = []
   const report = (level: string, message: string) => lines.push(`${level}: ${message}`)
-  const store = await openSnapshotStore({ path, maxBytes: 1e9, report })
+  const store = await openSnapshotStore(path, 1e9, report)
   reports.set(store, lines)
   t.after(() => store.close().catch(() => {}))
   return store
@@ -71,25 +71,6 @@ test('what is added is in the journal, a line a write with its CRC-32, and in th
   const again = await open(t, path)
   assert.deepEqual(all(again), LINES)
   assert.deepEqual(await again.add(REX), { ok: true, id: 4, json: LINES[0]?.replace('1', '4') })
-})
-
-test('additions during a write go out together in the next', async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
-  const first = store.add(REX)
-  await new Promise(setImmediate)
-  await Promise.all([first, ...Array.from({ length: 50 }, () => store.add(REX))])
-  assert.equal(linesIn(`${path}.journal`).length, 2)
-})
-
-test('a small file holds all pets soon after the last addition, and the journal none', async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
-  for (const pet of PETS) await store.add(pet)
-  const journalSize = () => fs.statSync(`${path}.journal`, { throwIfNoEntry: false })?.size
-  while (fs.readFileSync(path, 'utf8') !== FILE || journalSize() !== 0) await new Promise(setImmediate)
-  await store.add(REX)
-  assert.equal(linesIn(`${path}.journal`).length, 1)
 })
 
 test('a large file is written anew once the journal has grown as much; what is added meanwhile is kept', async (t) => {
@@ -147,7 +128,7 @@ const GAP = `x\n${journalLine(FIVE)}`
 const REFUSED: [why: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
   ['empty', '', /json: line 1: must begin an array of pets$/],
   ['no array', '\n{}', /json: line 2: must begin an array of pets$/],
-  ['of the older form', '{"petstore":1,"pets":[\n]}\n', /json: line 1: .*: jq \.pets '.*pets\.json' > new\.json$/],
+  ['of the older form', '{"petstore":1,"pets":[\n]}\n', /json: line 1: .*: jq \.pets FILE > NEW_FILE$/],
   ['cut', FILE.slice(0, -3), /json: line 4: the array does not end$/],
   ['more than an array', `${FILE}]`, /json: line \d: must hold nothing behind the array$/],
   ['no comma', FILE.replace(',\n', '\n'), /json: line 2: Unexpected non-whitespace|json: line 2: Expected/],
@@ -228,17 +209,10 @@ test('what is no regular file, or in no folder, is refused; a link leads to the 
   const folder = path.replace('/pets.json', '')
   fs.mkdirSync(`${folder}/folder`)
   await assert.rejects(open(t, `${folder}/folder`), /folder: must be a regular file$/)
-  await assert.rejects(open(t, `${folder}/none/pets.json`), /ENOENT.*none/)
+  await assert.rejects(open(t, `${folder}/none/pets.json`), /none\/pets\.json must be in a folder that exists/)
   fs.symlinkSync('later.json', `${folder}/link.json`)
   await (await open(t, `${folder}/link.json`)).add(REX)
   await assert.rejects(open(t, `${folder}/later.json`), /is in use by process \d+ on .+ since \d{4}-/)
-})
-
-test('the greatest id is 999999999999999', async (t) => {
-  const store = await open(t, filed(t, '[{"id":999999999999998,"name":"","categoryId":1}]'))
-  const added = await Promise.all([store.add(REX), store.add(REX)])
-  assert.deepEqual(added[1], { ok: false, reason: 'store_full' })
-  assert.equal(added[0]?.ok && added[0].id, 999999999999999)
 })
 
 /** Lets a method of all open files fail, from a call on, until it is restored. */

@@ -1,36 +1,39 @@
 // Files of the project that uses the package.
 
-/** A test for any runner; `test`, `assert`, `createPetstore` and `startPetstore` are there already. */
-export const USAGE = `
-test('a client is tested against the pet store', async () => {
-  const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }] })
-  const { url, apiKey } = petstore
-  const headers = { authorization: 'Bearer ' + apiKey, 'content-type': 'application/json' }
-  const list = (fetch) => fetch(url + '/pets', { headers })
-  const add = (fetch) => fetch(url + '/pets', { method: 'POST', headers, body: '{"name":"Tom","categoryId":2}' })
-  petstore.inject({ operation: 'createPet', status: 503, retryAfter: 1 })
-  petstore.inject({ operation: 'listPets', times: 2, hangUp: true })
-  assert.equal((await add(fetch)).headers.get('retry-after'), '1')
-  for (const way of [fetch, petstore.fetch]) await assert.rejects(list(way), { name: 'TypeError' })
-  for (const way of [fetch, petstore.fetch]) assert.equal((await add(way)).status, 201)
-  const pets = '[{"id":1,"name":"Rex","categoryId":9007199254740993,"status":"sold"}' +
-    ',{"id":2,"name":"Tom","categoryId":2},{"id":3,"name":"Tom","categoryId":2}]'
-  for (const way of [fetch, petstore.fetch]) assert.equal(await (await list(way)).text(), pets)
-  assert.equal(petstore.pets[0].categoryId, 9007199254740993n)
-  assert.equal(petstore.requests.map(({ status }) => status).join(), '503,,,201,201,200,200')
-  await petstore.reset()
-  assert.equal(petstore.pets.length, 1)
-  await assert.rejects(startPetstore({ port: -1 }), { name: 'RangeError', message: /port/ })
-  await petstore[Symbol.asyncDispose]()
-  await assert.rejects(fetch(url), { name: 'TypeError' })
-  assert.equal((await createPetstore().fetch('http://any.example/v1/pets')).status, 401)
+/** A project with ts-jest as it is by default: CommonJS, type-checked. */
+export const TS_JEST: Readonly<Record<string, string>> = {
+  'package.json': JSON.stringify({
+    private: true,
+    scripts: { test: 'jest --preset ts-jest' },
+    devDependencies: { jest: '30.5.2', 'ts-jest': '29.4.15', typescript: '5.9.3', '@types/jest': '30.0.0' },
+  }),
+  'tsconfig.json': JSON.stringify({ compilerOptions: { module: 'node16', target: 'es2022', strict: true } }),
+  'client.test.ts': `
+import { createPetstore, type Petstore, startPetstore } from 'petstore-server'
+
+let petstore: Petstore
+beforeEach(async () => {
+  petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }] })
 })
-`
+afterEach(() => petstore.close())
+
+test('a socket and the page', async () => {
+  const { url, headers } = petstore
+  expect(await (await fetch(url + '/pets', { headers })).text()).toContain('"categoryId":9007199254740993')
+  expect(await (await fetch(new URL('/', url))).text()).toContain('<script>')
+})
+
+test('in process', async () => {
+  const { status } = await createPetstore().fetch('http://any.example/v1/pets')
+  expect(status).toBe(401)
+})
+`,
+}
 
 /** Holds the types to what they are to be. */
 export const TYPES = `
 import { createPetstore, startPetstore } from 'petstore-server'
-import type { CreateOptions, Fault, Int64, NewPet, OperationId } from 'petstore-server'
+import type { CreateOptions, Fault, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'
 import type { Pet, Petstore, PetstoreOptions, PetStatus, RecordedRequest } from 'petstore-server'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
@@ -48,9 +51,11 @@ same<Parameters<typeof startPetstore>, [options?: PetstoreOptions | undefined]>(
 same<Parameters<typeof createPetstore>, [options?: CreateOptions | undefined]>(true)
 same<[ReturnType<typeof startPetstore>, ReturnType<typeof createPetstore>], [Promise<Petstore>, Petstore]>(true)
 same<[Petstore['fetch'], Petstore['requests']], [typeof fetch, RecordedRequest[]]>(true)
-same<RecordedRequest['status'], number | null>(true)
+same<[RecordedRequest['status'], RecordedRequest['key']], [number | null, number | null]>(true)
+same<ReturnType<Petstore['waitForRequests']>, Promise<RecordedRequest[]>>(true)
 
-export const nothing: PetstoreOptions = { port: undefined, snapshot: undefined }
+export const nothing: PetstoreOptions & WaitOptions = { port: undefined, snapshot: undefined, timeout: undefined }
+export const delay: Fault = { operation: '*', times: 'always', status: undefined, delay: [1, 2], body: undefined }
 // @ts-expect-error: it is no status
 export const lost: NewPet = { name: 'Rex', categoryId: 1, status: 'lost' }
 // @ts-expect-error: it is no operation

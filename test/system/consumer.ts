@@ -9,10 +9,10 @@ export const REPOSITORY: string = resolve(import.meta.dirname, '../..')
 const SOURCES = ['src', 'package.json', 'tsconfig.json', 'tsconfig.build.json', 'README.md', 'LICENSE', 'CHANGELOG.md']
 const DEPENDENCIES = {
   typescript: '7.0.2',
-  'typescript-5': 'npm:typescript@5.9.3',
+  'typescript-5.0': 'npm:typescript@5.0.4',
   '@types/node': '20.19.43',
-  vitest: '4.1.12',
-  jest: '30.5.2',
+  bun: '1.4.5',
+  deno: '2.9.6',
 }
 
 // Not what npm and the test runner have set up for this process: the project is somebody else's.
@@ -22,8 +22,18 @@ const ENV = Object.fromEntries(
 
 /** Runs a command to its end, and gives what it prints to standard output; rejects where it fails. */
 export async function run(cwd: string, command: string, ...args: readonly string[]): Promise<string> {
+  return runWith({}, cwd, command, ...args)
+}
+
+/** The same with more variables. */
+export async function runWith(
+  env: Readonly<Record<string, string>>,
+  cwd: string,
+  command: string,
+  ...args: readonly string[]
+): Promise<string> {
   try {
-    return (await promisify(execFile)(command, args, { cwd, env: ENV, maxBuffer: 2 ** 26 })).stdout
+    return (await promisify(execFile)(command, args, { cwd, env: { ...ENV, ...env }, maxBuffer: 2 ** 26 })).stdout
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
     throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`, { cause: error })
@@ -53,11 +63,16 @@ export async function pack(folder: string): Promise<string> {
   return join(folder, printed.trim().split('\n').at(-1) ?? '')
 }
 
-/** Makes the project, and installs the packed file and what else it uses. */
+/** Installs the packed file in a project, and what else it uses. */
+export async function install(project: string, packed: string): Promise<void> {
+  await run(project, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', packed)
+}
+
+/** Makes the project. */
 export async function makeConsumer(folder: string, packed: string): Promise<string> {
   const consumer = join(folder, 'consumer')
-  const dependencies = { ...DEPENDENCIES, 'petstore-server': `file:${packed}` }
-  write(consumer, { 'package.json': JSON.stringify({ private: true, dependencies, jest: { transform: {} } }) })
-  await run(consumer, 'npm', 'install', '--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts')
+  write(consumer, { 'package.json': JSON.stringify({ private: true, dependencies: DEPENDENCIES }) })
+  await install(consumer, packed)
+  await run(consumer, process.execPath, 'node_modules/bun/install.js') // puts the binary that npm has installed in its place
   return consumer
 }

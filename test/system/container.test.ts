@@ -12,13 +12,15 @@ const { version: VERSION } = JSON.parse(readFileSync('package.json', 'utf8'))
 const ARGUMENTS = readFileSync('Dockerfile', 'utf8').matchAll(/^ARG \w+_IMAGE=(.+)$/gm)
 const [BUILD_IMAGE = '', RUNTIME_IMAGE = ''] = Array.from(ARGUMENTS, ([, name]) => name)
 
+const BUILD = { SOURCE: 'https://git.example/petstore', REVISION: '0123abc', CREATED: '2026-11-21T00:00:00Z' }
+
 describe('the image', { skip: engine.lacksEngine([`docker.io/library/${BUILD_IMAGE}`, RUNTIME_IMAGE]) }, () => {
   let image: Image
   let containers = 0
   const nextName = () => `petstore-test-${process.pid}-${++containers}`
 
   before(() => {
-    image = mustBuild('--no-cache')
+    image = mustBuild('--no-cache', ...Object.entries(BUILD).flatMap(([name, of]) => ['--build-arg', `${name}=${of}`]))
   })
   after(engine.clean)
 
@@ -82,7 +84,7 @@ describe('the image', { skip: engine.lacksEngine([`docker.io/library/${BUILD_IMA
     const shown = new Set(entries.map((entry) => entry.replace(/^(\S+) +(\S+) .* (\S+)$/, '$3 $1 $2')))
     const known = [
       'app/ drwxr-xr-x 0/0',
-      'data/ drwxr-xr-x 65532/65532',
+      'data/ drwxrwxr-x 65532/0',
       'app/main.js -rwxr-xr-x 0/0',
       'app/page.html -rw-r--r-- 0/0',
     ]
@@ -106,6 +108,7 @@ describe('the image', { skip: engine.lacksEngine([`docker.io/library/${BUILD_IMA
     assert.deepEqual(Healthcheck.Test, ['CMD', ...Entrypoint, '--healthcheck'])
     const label = (name: string) => Labels[`org.opencontainers.image.${name}`]
     assert.deepEqual(['title', 'version', 'licenses'].map(label), ['petstore-server', VERSION, 'MIT'])
+    assert.deepEqual(['source', 'revision', 'created'].map(label), Object.values(BUILD))
     assert.ok(label('description'))
   })
 
@@ -138,11 +141,11 @@ describe('the image', { skip: engine.lacksEngine([`docker.io/library/${BUILD_IMA
     assert.deepEqual(await stop(), [0, null])
   })
 
-  test('keeps a snapshot in a volume at /data, whole after the stop signal', async (t) => {
+  test('keeps a snapshot in a volume at /data, whole after the stop signal, as its user and as any of group 0', async (t) => {
     const volume = engine.volumeOf(t, image)
     const added: unknown[] = []
-    for (const round of [1, 2]) {
-      const { ask, stop } = await start(t, { env: ['PETSTORE_SNAPSHOT=/data/pets.json'], volume })
+    for (const [round, user] of [image.config.User, '12345:0'].entries()) {
+      const { ask, stop } = await start(t, { env: ['PETSTORE_SNAPSHOT=/data/pets.json'], volume, user })
       assert.deepEqual(ask('/v1/pets'), [200, added])
       for (const name of ['Rex', 'Tom']) {
         const [code, pet] = ask('/v1/pets', { method: 'POST', body: JSON.stringify({ name, categoryId: round }) })

@@ -1,7 +1,7 @@
 // Builds images by buildah and runs them by runc, which need no daemon; both are root's.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import type { TestContext } from 'node:test'
 import { folderOf } from '../support.ts'
@@ -37,6 +37,8 @@ export interface Run {
   program?: readonly string[]
   /** A folder that is mounted at /data. */
   volume?: string
+  /** Instead of the image's user: ids of user and group. */
+  user?: string
 }
 
 export interface Output {
@@ -67,11 +69,11 @@ export function lacksEngine(baseImages: readonly string[]): string | false {
   process.env['BUILDAH_FORMAT'] = 'docker' // that of the OCI has no HEALTHCHECK
   process.env['STORAGE_DRIVER'] ??= 'vfs'
   process.env['BUILDAH_ISOLATION'] ??= 'chroot'
-  if (existsSync(STANDIN_IMAGES)) must(STANDIN_IMAGES, ...baseImages)
+  if (fs.existsSync(STANDIN_IMAGES)) must(STANDIN_IMAGES, ...baseImages)
   return false
 }
 
-const folder = mkdtempSync(`${tmpdir()}/petstore-images-`)
+const folder = fs.mkdtempSync(`${tmpdir()}/petstore-images-`)
 const built: string[] = []
 
 /** Builds the image of the repository, or of another Dockerfile in the same context. */
@@ -83,16 +85,16 @@ export function build(...flags: readonly string[]): Output & { image: () => Imag
 
 function unpack(name: string): Image {
   const path = `${folder}/${name}`
-  mkdirSync(path)
+  fs.mkdirSync(path)
   must('buildah', 'push', name, `docker-archive:${path}.tar`)
   must('tar', '-xf', `${path}.tar`, '-C', path)
-  const read = (json: string) => JSON.parse(readFileSync(`${path}/${json}`, 'utf8'))
+  const read = (json: string) => JSON.parse(fs.readFileSync(`${path}/${json}`, 'utf8'))
   const [{ Config, Layers }] = read('manifest.json')
   const { config, rootfs } = read(Config)
   const layerOf = (layer: string, at: number) => ({ digest: rootfs.diff_ids[at], file: `${path}/${layer}` })
   const layers: Image['layers'] = Layers.map(layerOf)
   const root = `${path}/root`
-  mkdirSync(root)
+  fs.mkdirSync(root)
   for (const { file } of layers) must('tar', '-xf', file, '-C', root)
   return { folder: path, root, config, layers }
 }
@@ -100,21 +102,26 @@ function unpack(name: string): Image {
 /** Removes what was built, but not the images that it was built on. */
 export function clean(): void {
   run('buildah', 'rmi', '--force', ...built)
-  rmSync(folder, { recursive: true })
+  fs.rmSync(folder, { recursive: true })
 }
 
-/** Makes a volume, as docker does: its owner is that of the image's folder. */
+/** Makes a volume, as docker does: its owner and mode are those of the image's folder. */
 export function volumeOf(t: TestContext, image: Image): string {
   const volume = folderOf(t)
-  const { uid, gid } = statSync(`${image.root}/data`)
-  chownSync(volume, uid, gid)
+  const { uid, gid, mode } = fs.statSync(`${image.root}/data`)
+  fs.chownSync(volume, uid, gid)
+  fs.chmodSync(volume, mode)
   return volume
 }
 
 /** The arguments for runc to run an image by what docker would make of its configuration: read-only, without capabilities. */
-export function argumentsOf(container: string, image: Image, { env = [], args = [], program, volume }: Run): string[] {
+export function argumentsOf(
+  container: string,
+  image: Image,
+  { env = [], args = [], program, volume, user }: Run,
+): string[] {
   const { User, Env, WorkingDir, Entrypoint } = image.config
-  const [uid, gid] = User.split(':').map(Number)
+  const [uid, gid] = (user ?? User).split(':').map(Number)
   const bundle = {
     ociVersion: '1.0.2',
     process: {
@@ -134,7 +141,7 @@ export function argumentsOf(container: string, image: Image, { env = [], args = 
     linux: { namespaces: ['pid', 'network', 'ipc', 'uts', 'mount'].map((type) => ({ type })) },
   }
   const path = `${image.folder}/${container}`
-  mkdirSync(path)
-  writeFileSync(`${path}/config.json`, JSON.stringify(bundle))
+  fs.mkdirSync(path)
+  fs.writeFileSync(`${path}/config.json`, JSON.stringify(bundle))
   return ['run', '--bundle', path, container]
 }

@@ -35,6 +35,15 @@ const KINDS: readonly ((count: number) => Kind)[] = [
   },
 ]
 
+/** The names of the pets that so many requests create. */
+export function createdOf(count: number): string[] {
+  const all = Array.from({ length: count }, (_, at) => at)
+  return all.flatMap((at) => {
+    const [method, , body] = KINDS[at % KINDS.length]?.(at) ?? []
+    return method === 'POST' ? [JSON.parse(body ?? '').name] : []
+  })
+}
+
 /** Resolves when so many more requests have been answered. */
 export type Answered = (more: number) => Promise<void>
 

@@ -8,15 +8,13 @@ import { join, resolve } from 'node:path'
 import { after, before, test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { DEMO_PETS } from '../../src/pets/demo.ts'
-import { type Running, run } from '../process.ts'
 import { KEY, send } from '../support.ts'
-import { runTour } from '../tour.ts'
 import { isHere } from './packages.ts'
+import { serve } from './server.ts'
 
 const TOOLS = `@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplight/prism-cli@5.14.2 openapi-typescript@7.13.0
 openapi-fetch@0.17.0`.split(/\s/)
 const VALIDATOR = 'openapi-spec-validator==0.7.2'
-const PETSTORE = [process.execPath, resolve('dist/main.js')]
 
 const exec = promisify(execFile)
 const folder = mkdtempSync(join(tmpdir(), 'petstore-openapi-'))
@@ -28,11 +26,10 @@ async function tool(name: string, ...args: string[]): Promise<string> {
 }
 
 /** Starts the built server, and keeps its document in a file of this name. */
-async function serve(t: TestContext, document: string, ...flags: string[]): Promise<Running> {
-  const server = await run([...PETSTORE, ...flags])
-  t.after(() => server.process.kill('SIGKILL'))
+async function serveDocument(t: TestContext, document: string, ...flags: string[]): Promise<string> {
+  const server = await serve(t, flags)
   writeFileSync(join(folder, document), (await send(server, 'GET', '/openapi.json')).body)
-  return server
+  return server.url
 }
 
 before(async () => {
@@ -46,7 +43,7 @@ for (const [flags, ...failing] of [
   ['--get-pet gone --no-page', '/pets/{petId}', '/store/orders'],
 ] as const) {
   test(`Spectral, Redocly and openapi-spec-validator find nothing but that ${failing.join(' and ')} never succeeds (${flags})`, async (t) => {
-    await serve(t, 'linted.json', ...flags.split(' '))
+    await serveDocument(t, 'linted.json', ...flags.split(' '))
     writeFileSync(join(folder, 'rules.json'), '{"extends":["spectral:oas"]}')
     const found = await tool('spectral', 'lint', 'linted.json', '-r', 'rules.json', '-f', 'json', '--quiet')
     assert.deepEqual(
@@ -65,7 +62,7 @@ for (const [flags, ...failing] of [
 
 /** Starts a server with demo pets, and Prism before it, which holds all to the document; `stop` returns what it found. */
 async function startPrism(t: TestContext): Promise<{ url: string; stop: () => Promise<string[]> }> {
-  const { url } = await serve(t, 'proxied.json', '--demo', '--max-body', '2000')
+  const url = await serveDocument(t, 'proxied.json', '--demo', '--max-body', '2000')
   const bin = join(folder, 'node_modules/.bin/prism')
   const prism = spawn(process.execPath, [bin, 'proxy', 'proxied.json', url, '--port', '0'], { cwd: folder, env })
   t.after(() => prism.kill('SIGKILL'))
@@ -86,9 +83,8 @@ async function startPrism(t: TestContext): Promise<{ url: string; stop: () => Pr
   return { url: found, stop }
 }
 
-test("Prism finds nothing but bad requests, in the README's tour and in one request for each status", async (t) => {
+test('Prism finds nothing but bad requests, in one request for each status', async (t) => {
   const { url, stop } = await startPrism(t)
-  await runTour(url, KEY, true)
   const headers = { 'content-type': 'application/json' }
   const rex = '{"name":"Rex","categoryId":-1}'
   for (const [status, method, path, sent] of [
@@ -105,13 +101,7 @@ test("Prism finds nothing but bad requests, in the README's tour and in one requ
     assert.equal(answer.status, status, `${method} ${path} ${answer.body}`)
     if (status < 400) assert.equal(answer.headers['sl-violations'], undefined, `${method} ${path}`)
   }
-  const violations = await stop()
-  assert.deepEqual(violations.slice(0, 3), [
-    "request.body Request body must have required property 'name'",
-    'request.body.categoryId Request body property categoryId must be integer',
-    'request.body.status Request body property status must be equal to one of the allowed values: available, pending, sold',
-  ])
-  for (const violation of violations.slice(3)) assert.match(violation, /^request/)
+  for (const violation of await stop()) assert.match(violation, /^request/)
 })
 
 const CLIENT = `import createClient from 'openapi-fetch'
@@ -152,7 +142,7 @@ const TSCONFIG = {
 }
 
 test('a client that openapi-typescript makes of it type-checks, and runs the tour', async (t) => {
-  const { url } = await serve(t, 'typed.json', '--demo')
+  const url = await serveDocument(t, 'typed.json', '--demo')
   await tool('openapi-typescript', 'typed.json', '-o', 'schema.d.mts')
   writeFileSync(join(folder, 'client.mts'), CLIENT)
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(TSCONFIG))

@@ -10,7 +10,6 @@ type Change = { at: number; data: Buffer; size: number; isDoubtful?: boolean }
 const page = ({ at }: Change) => Math.floor(at / PAGE)
 const resize = (size: number): Change => ({ at: size, data: Buffer.alloc(0), size })
 
-/** The parts of what is written that lie within one unit of the disk each. */
 function* split(at: number, data: Buffer, unit: number): Generator<{ at: number; data: Buffer }> {
   for (let start = 0, end; start < data.length; start = end) {
     end = Math.min(data.length, start + unit - ((at + start) % unit))
@@ -28,22 +27,17 @@ function applied(content: Buffer, changes: readonly Change[]): Buffer<ArrayBuffe
 
 class Inode {
   durable = Buffer.alloc(0)
-  /** What happened since it was last on disk. */
   changes: Change[] = []
-  /** What a process reads. */
   content = Buffer.alloc(0)
-  /** Where a file that was opened to be written again has arrived. */
-  position: number | undefined
 
-  write(data: Buffer, at = this.position ?? this.content.length): void {
-    if (this.position !== undefined) this.position += data.length
+  write(data: Buffer, at = this.content.length, size?: number): void {
     for (const part of split(at, data, PAGE))
       this.#change({ ...part, size: Math.max(part.at + part.data.length, this.content.length) })
+    if (size !== undefined) this.#change(resize(size))
   }
 
   truncate(size: number): void {
-    if (size < this.content.length) this.write(Buffer.alloc(this.content.length - size), size) // zeros may come first
-    this.#change(resize(size))
+    this.write(Buffer.alloc(Math.max(this.content.length - size, 0)), size, size) // zeros may come first
   }
 
   #change(change: Change): void {
@@ -83,46 +77,36 @@ type Names = Map<string, Inode>
 export class Disk {
   readonly #names: Names
   readonly #durableNames: Names
-  /** What was done to names since the folder was synced. */
   #changes: ((names: Names) => void)[] = []
-  /** Whether a sync of the folder failed since: it looks clean until it changes. */
-  #isDoubtful = false
+  #isDoubtful = false // a sync of the folder failed: it looks clean until it changes
   readonly #open = new Map<number, Inode | undefined>()
-  /** What the syncs that began will put on disk. */
   readonly #syncs = new Map<number, readonly Change[]>()
 
-  /** A disk with these files on it. */
   constructor(files: ReadonlyMap<string, Buffer> = new Map()) {
     const inode = (content: Buffer) => Object.assign(new Inode(), { durable: content, content: Buffer.from(content) })
     this.#names = new Map(Array.from(files, ([name, content]) => [name, inode(content)]))
     this.#durableNames = new Map(this.#names)
   }
 
-  /** The files as a process sees them. */
   get files(): Map<string, Buffer> {
     return new Map(Array.from(this.#names, ([name, { content }]) => [name, content]))
   }
 
-  /** The files that a cut may leave now. */
   cut(random: Random): Map<string, Buffer> {
     const names = new Map(this.#durableNames)
     for (const change of this.#changes.slice(0, random.integer(0, this.#changes.length))) change(names)
     return new Map(Array.from(names, ([name, inode]) => [name, inode.image(random)]))
   }
 
-  apply({ op, id = 0, name = '', to = '', size = 0, data = '', text = '' }: Event): void {
+  apply({ op, id = 0, name = '', to = '', size = 0, data = '' }: Event): void {
     const [inode, moved] = [this.#open.get(id), this.#names.get(name)]
-    if (op === 'open' && name === '.') this.#open.set(id, undefined)
-    else if (op === 'open')
-      this.#open.set(id, Object.assign(this.#inode(name), { position: text === 'r+' ? 0 : undefined }))
+    if (op === 'open') this.#open.set(id, name === '.' ? undefined : this.#inode(name))
     else if (op === 'write') inode?.write(Buffer.from(data, 'base64'))
     else if (op === 'truncate') inode?.truncate(size)
     else if (op === 'sync') this.#syncs.set(id, [...(inode?.changes ?? [])])
     else if (op === 'synced' || op === 'failed') this.#settle(id, op === 'synced')
     else if (op === 'unlink') this.#change((names) => names.delete(name))
-    else if (op === 'rename' || op === 'link')
-      // also of a socket, which is not kept
-      this.#change((names) => moved && names.set(to, moved) && op === 'rename' && names.delete(name))
+    else if (moved !== undefined) this.#change((names) => names.set(to, moved) && op === 'rename' && names.delete(name))
   }
 
   /** Takes over what a process that was killed did last, as it is seen in its files. */
@@ -131,14 +115,11 @@ export class Disk {
       if (this.#names.get(name)?.content.equals(content)) continue
       const [moved] = [...this.#names].find(([old, inode]) => !files.has(old) && inode.content.equals(content)) ?? []
       if (moved !== undefined) this.apply({ op: 'rename', name: moved, to: name })
-      if (moved !== undefined) continue
-      this.#inode(name).truncate(content.length)
-      this.#inode(name).write(content, 0)
+      else this.#inode(name).write(content, 0, content.length)
     }
     for (const name of this.#names.keys()) if (!files.has(name)) this.#change((names) => names.delete(name))
   }
 
-  /** The file of a name, which is made if there is none. */
   #inode(name: string): Inode {
     const inode = this.#names.get(name) ?? new Inode()
     if (!this.#names.has(name)) this.#change((names) => names.set(name, inode))

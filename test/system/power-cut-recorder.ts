@@ -5,10 +5,9 @@ import { syncBuiltinESMExports } from 'node:module'
 import net from 'node:net'
 import { basename, dirname } from 'node:path'
 
+type Text = Partial<Record<'name' | 'to' | 'data' | 'text', string>>
 /** What happened to a file (by the id of its handle) or a name, or between clients and server; data in base64. */
-export type Event = { op: string; id?: number | undefined; size?: number; pets?: readonly string[] } & Partial<
-  Record<'name' | 'to' | 'data' | 'text', string>
->
+export type Event = Text & { op: string; id?: number | undefined; size?: number; pets?: readonly string[] }
 
 const { RECORD = '', RECORD_FOLDER: folder = '' } = process.env
 const record = fs.openSync(RECORD, 'a')
@@ -27,13 +26,12 @@ function note(event: Event): void {
 }
 
 const failure = (code: string) => Object.assign(new Error(`${code}: made to fail`), { code })
-
 const { open } = files
 files.open = async (path, ...rest) => {
   const handle = await open(path, ...rest)
   if (path !== folder && dirname(String(path)) !== folder) return handle
   handles.set(handle, ++count)
-  note({ op: 'open', id: count, name: path === folder ? '.' : basename(String(path)), text: String(rest[0]) })
+  note({ op: 'open', id: count, name: path === folder ? '.' : basename(String(path)) })
   return handle
 }
 for (const op of ['rename', 'link', 'unlink'] as const) {
@@ -65,16 +63,16 @@ Object.assign(prototype, {
     note({ op: 'truncate', id: handles.get(this), size })
   },
 })
-for (const [name, run] of Object.entries({ sync, datasync })) {
-  const recorded = async function (this: FileHandle) {
-    const isFailing = fails('sync')
-    note({ op: 'sync', id: handles.get(this) })
-    if (!isFailing) await run.call(this)
-    note({ op: isFailing ? 'failed' : 'synced', id: handles.get(this) })
-    if (isFailing) throw failure('EIO')
-  }
-  Object.assign(prototype, { [name]: recorded })
-}
+for (const [name, run] of Object.entries({ sync, datasync }))
+  Object.assign(prototype, {
+    async [name](this: FileHandle) {
+      const isFailing = fails('sync')
+      note({ op: 'sync', id: handles.get(this) })
+      if (!isFailing) await run.call(this)
+      note({ op: isFailing ? 'failed' : 'synced', id: handles.get(this) })
+      if (isFailing) throw failure('EIO')
+    },
+  })
 
 const { write: send } = net.Socket.prototype
 Object.assign(net.Socket.prototype, {

@@ -15,8 +15,7 @@ const FLAGS = words(`--import tsx --import ./test/system/power-cut-recorder.ts d
   --log off --port 0 --control-port 0 --api-key ${KEY} --snapshot`)
 const IMAGE = folderOf()
 
-const random = new Random(SEED)
-const faults: string[] = []
+const [random, faults]: [Random, string[]] = [new Random(SEED), []]
 let [images, count] = [0, 0]
 
 function newPet(): string {
@@ -28,7 +27,6 @@ function newPet(): string {
 const withId = (pet: string, at: number) => pet.replace('{', `{"id":${at + 1},`)
 const withoutId = (json: string) => json.replace(/"id":\d+,/, '')
 
-/** What clients were promised. */
 class Promises {
   #kept: string[] = []
   readonly #pending = new Set<string>()
@@ -40,19 +38,16 @@ class Promises {
     else if (op === 'reset') this.#resets.push(pets.map(withId))
     else if (op === 'shown') this.begin(pets)
     else if (text.includes(' 204 ')) [this.#kept, this.#resets] = [this.#resets.at(-1) ?? [], []]
-    else petsIn(text).forEach((json) => this.#keep(json))
+    for (const json of petsIn(text)) {
+      this.#kept[Number(/\d+/.exec(json)) - 1] = json
+      this.#pending.delete(withoutId(json))
+    }
   }
 
-  /** Takes what a server shows at its start for all that is promised from now on. */
   begin(pets: readonly string[]): void {
     faults.push(...this.faultsOf(pets))
     this.#pending.clear()
     ;[this.#kept, this.#resets] = [[...pets], []]
-  }
-
-  #keep(json: string): void {
-    this.#kept[Number(/\d+/.exec(json)) - 1] = json
-    this.#pending.delete(withoutId(json))
   }
 
   faultsOf(pets: readonly string[]): string[] {
@@ -75,7 +70,6 @@ function fill(folder: string, files: ReadonlyMap<string, Buffer>): void {
   for (const [name, content] of files) fs.writeFileSync(`${folder}/${name}`, content)
 }
 
-/** Lives of a server on one disk: each is recorded, then cut off at random moments. */
 class History {
   readonly #data = folderOf()
   readonly #path = `${this.#data}/pets.json`
@@ -102,29 +96,23 @@ class History {
     await this.#replay(cuts, end)
   }
 
-  #fail(what: string): void {
-    fs.writeFileSync(`${this.#record}.fail`, what)
-  }
-
-  #note(op: string, pets: string[]): void {
-    fs.appendFileSync(this.#record, `${JSON.stringify({ op, pets })}\n`)
-  }
+  readonly #fail = (what: string) => fs.writeFileSync(`${this.#record}.fail`, what)
+  readonly #note = (event: Event) => fs.appendFileSync(this.#record, `${JSON.stringify(event)}\n`)
 
   async #load(url: string, control: string): Promise<void> {
-    this.#note('shown', await listAll({ url }))
-    const clients = random.pick([1, 1, 3, 16])
-    let left = random.pick([5, 30, 200])
+    this.#note({ op: 'shown', pets: await listAll({ url }) })
+    let [clients, left] = [random.pick([1, 1, 3, 16]), random.pick([5, 30, 200])]
     const add = async (_: unknown, client: number) => {
       for (; left > 0; left--) {
         const what = random.pick(['sync', 'write', 'write,sync', 'truncate,sync'])
         if (random.chance(0.05)) this.#fail(random.chance(0.5) ? '' : `${what} ${random.pick([0.2, 1])}`)
         if (client === 0 && random.chance(0.02 * clients)) {
           const pets = Array.from({ length: random.pick([1, 50]) }, newPet)
-          this.#note('reset', pets)
+          this.#note({ op: 'reset', pets })
           await send({ url: control }, 'POST', '/reset', { body: `[${pets}]` })
         }
         const pet = newPet()
-        this.#note('request', [pet])
+        this.#note({ op: 'request', pets: [pet] })
         const { status, body } = await send({ url }, 'POST', '/v1/pets', { body: pet })
         if (clients > 1 || status !== 201 || random.chance(0.97)) continue
         this.#fail('') // and wait quietly until the snapshot holds the pet
@@ -150,12 +138,11 @@ class History {
 
   /** Starts a store on what a cut may leave, adds a pet, and starts it again; the disk goes on with it if it is to. */
   async #cut(goesOn = false): Promise<void> {
-    const files = this.#disk.cut(random)
-    const path = `${IMAGE}/pets.json`
+    const [files, path] = [this.#disk.cut(random), `${IMAGE}/pets.json`]
     const open = () => {
       const mustExist = this.#promises.faultsOf([]).length > 0
       if (mustExist || fs.existsSync(path)) JSON.parse(fs.readFileSync(path, 'utf8'))
-      return openSnapshotStore({ path, maxBytes: 1e9, report() {} })
+      return openSnapshotStore(path, 1e9, () => {})
     }
     images++
     fill(IMAGE, files)
@@ -165,9 +152,8 @@ class History {
       const added = await store.add({ name: 'behind', categoryId: 1 })
       await store.close()
       const again = await open()
-      const kept = [...again.values()]
+      assert.deepEqual([...again.values()], [...pets, added.ok && added.json])
       await again.close()
-      assert.deepEqual(kept, [...pets, added.ok && added.json])
       assert.deepEqual(this.#promises.faultsOf(pets), [])
       if (!goesOn) return
       this.#disk = new Disk(files)

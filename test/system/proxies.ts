@@ -9,10 +9,53 @@ import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { folderOf, send } from '../support.ts'
 
-/** The document that shows nginx's configuration. */
-const DOCUMENT = 'README.md'
-/** The Debian package of each proxy. */
-export const PROXIES = { nginx: 'nginx-light', haproxy: 'haproxy' }
+type Change = readonly [from: string | RegExp, to: string]
+
+interface Kind {
+  /** The Debian package. */
+  debianPackage: string
+  /** Its example, which is run as it stands but for what {@link Kind.changes} says. */
+  example: string
+  changes: (port: number, options: Required<ProxyOptions>) => Change[]
+  args: (file: string, folder: string) => string[]
+}
+
+export const PROXIES: Record<'nginx' | 'haproxy' | 'caddy', Kind> = {
+  nginx: {
+    debianPackage: 'nginx-light',
+    example: 'nginx.conf',
+    changes: (port, { servers, keepAlive, prefix }) => [
+      [/server petstore:8080 resolve(.*);/, servers.map((server) => `server 127.0.0.1:${server}$1;`).join('\n')],
+      ['listen 80;', `listen 127.0.0.1:${port};`],
+      ['keepalive_timeout 60s;', `keepalive_timeout ${keepAlive * 1000}ms;`],
+      ['proxy_pass http://petstore;', `proxy_pass http://petstore${prefix === '' ? '' : `${prefix}/`};`],
+    ],
+    args: (file, folder) => [
+      ...['-c', file, '-p', folder, '-e', 'stderr'],
+      ...['-g', `daemon off; error_log stderr; pid ${folder}/pid; ${process.getuid?.() === 0 ? 'user root;' : ''}`],
+    ],
+  },
+  haproxy: {
+    debianPackage: 'haproxy',
+    example: 'haproxy.cfg',
+    changes: (port, { servers, keepAlive, prefix }) => [
+      [/server petstore petstore:8080/, servers.map((at) => `server at${at} 127.0.0.1:${at}`).join('\n    ')],
+      ['bind :80', `bind 127.0.0.1:${port}${prefix === '' ? '' : `\n    http-request set-path ${prefix}%[path]`}`],
+      ['pool-purge-delay 60s', `pool-purge-delay ${keepAlive * 1000}ms`],
+    ],
+    args: (file) => ['-db', '-f', file],
+  },
+  caddy: {
+    debianPackage: 'caddy',
+    example: 'Caddyfile',
+    changes: (port, { servers, keepAlive, prefix }) => [
+      ['to petstore:8080', `to ${servers.map((server) => `127.0.0.1:${server}`).join(' ')}`],
+      [':80 {', `http://127.0.0.1:${port} {${prefix === '' ? '' : `\n\trewrite * ${prefix}{uri}`}`],
+      ['keepalive 60s', `keepalive ${keepAlive * 1000}ms`],
+    ],
+    args: (file) => ['run', '--config', file, '--adapter', 'caddyfile'],
+  },
+}
 
 export type ProxyName = keyof typeof PROXIES
 
@@ -27,8 +70,6 @@ export interface ProxyOptions {
 
 export interface Proxy {
   url: string
-  /** Resolves when it takes all servers for well. */
-  isWell: () => Promise<void>
   /** The first errors that it wrote, without those of refused connections, after which it asks another server. */
   errors: () => string
 }
@@ -44,14 +85,19 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Starts a proxy that the end of the test ends. */
+/** Starts a proxy that the end of the test ends; resolves when it reaches a server. */
 export async function startProxy(t: TestContext, name: ProxyName, options: ProxyOptions): Promise<Proxy> {
-  const folder = folderOf(t)
-  const port = await freePort()
-  const file = `${folder}/${name}.conf`
-  writeFileSync(file, CONFIGURATIONS[name](port, options, folder))
-  const args = name === 'nginx' ? ['-c', file, '-p', folder, '-e', 'stderr'] : ['-db', '-f', file]
-  const running = spawn(name, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true }) // a process group of its own
+  const { example, changes, args } = PROXIES[name]
+  const [folder, port] = [folderOf(t), await freePort()]
+  let configuration = readFileSync(`examples/proxies/${example}`, 'utf8')
+  for (const [from, to] of changes(port, { keepAlive: 60, prefix: '', ...options })) {
+    assert.ok(configuration.search(from) >= 0, `${from}`)
+    configuration = configuration.replace(from, to)
+  }
+  const file = `${folder}/${example}`
+  writeFileSync(file, configuration)
+  const env = { ...process.env, HOME: folder } // Caddy keeps files there
+  const running = spawn(name, args(file, folder), { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env }) // a process group of its own
   let errors = ''
   for (const stream of [running.stdout, running.stderr]) stream.on('data', (chunk) => (errors += chunk))
   const exited = once(running, 'exit')
@@ -60,57 +106,18 @@ export async function startProxy(t: TestContext, name: ProxyName, options: Proxy
     await exited
   })
   const url = `http://127.0.0.1:${port}`
-  const isWell = async () => {
-    for (;;) {
-      const { status } = await send({ url }, 'GET', '/well').catch(() => ({ status: 502 }))
-      if (status < 500) return
-      assert.equal(running.exitCode, null, errors)
-      await setTimeout(20)
-    }
+  for (;;) {
+    const { status } = await send({ url }, 'GET', '/none').catch(() => ({ status: 502 }))
+    if (status < 500)
+      return {
+        url,
+        errors: () =>
+          errors
+            .match(/^(?!.*refused).*error.*$/gim)
+            ?.slice(0, 10)
+            .join('\n') ?? '',
+      }
+    assert.equal(running.exitCode, null, errors)
+    await setTimeout(20)
   }
-  await isWell()
-  return { url, isWell, errors: () => errors.replaceAll(/^.*refused.*\n/gm, '').slice(0, 2_000) }
-}
-
-const CONFIGURATIONS: Record<ProxyName, (port: number, options: ProxyOptions, folder: string) => string> = {
-  /** The README's, but for addresses and times. */
-  nginx(port, { servers, keepAlive = 60, prefix = '' }, folder) {
-    let site = /```nginx\n(.*?)```/s.exec(readFileSync(DOCUMENT, 'utf8'))?.[1] ?? ''
-    const replace = (from: RegExp, to: string) => {
-      assert.match(site, from)
-      site = site.replace(from, to)
-    }
-    replace(/server petstore:8080(.*);/, servers.map((server) => `server 127.0.0.1:${server}$1;`).join('\n'))
-    replace(/listen 80;/, `listen 127.0.0.1:${port};`)
-    replace(/keepalive_timeout 60s;/, `keepalive_timeout ${keepAlive * 1000}ms;`)
-    replace(/proxy_pass http:\/\/petstore;/, `proxy_pass http://petstore${prefix === '' ? '' : `${prefix}/`};`)
-    const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((of) => `${of}_temp_path ${folder}/${of};`)
-    return `
-      ${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; worker_processes auto; pid ${folder}/nginx.pid;
-      error_log stderr; events {} http { access_log off; ${paths.join(' ')} ${site} }`
-  },
-  haproxy(port, { servers, keepAlive = 60, prefix = '' }) {
-    return `
-      defaults
-        mode http
-        timeout connect 2s
-        timeout client 60s
-        timeout server 60s
-        retries 3
-        option redispatch 1
-        option httpchk GET /readyz
-
-      frontend public
-        bind 127.0.0.1:${port}
-        http-request return status 503 if { path /well } { nbsrv(petstore) lt ${servers.length} }
-        ${prefix === '' ? '' : `http-request set-path ${prefix}%[path]`}
-        http-response del-header Keep-Alive # the server's own, of another connection than the client's
-        default_backend petstore
-
-      backend petstore
-        balance roundrobin
-        default-server check inter 5s fastinter 100ms downinter 100ms rise 1 pool-purge-delay ${keepAlive * 1000}ms
-        ${servers.map((server) => `server at${server} 127.0.0.1:${server}`).join('\n        ')}
-`
-  },
 }

@@ -1,51 +1,24 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
-import { greetingIn } from '../process.ts'
-import { KEY } from '../support.ts'
+import { type Log, run, type Running as Server } from '../process.ts'
 
-/** The built server, as a process. */
-export interface Server {
-  url: string
-  process: ChildProcess
-  exited: Promise<Exit>
-}
+export type { Running as Server } from '../process.ts'
 
-export interface Exit {
-  /** Null where a signal ended it. */
-  status: number | null
-  stdout: string
-  stderr: string
-}
-
-export interface Options {
+interface Options {
   port?: number
-  /** 'off' unless given; 'dropped' is JSON that goes to nowhere. */
-  log?: 'off' | 'json' | 'dropped'
+  log?: Log
   nodeFlags?: readonly string[]
 }
 
-/** Starts the built server, on a free port unless given; resolves when it serves. The end of the test kills it. */
-export async function serve(t: TestContext, flags: readonly string[] = [], options: Options = {}): Promise<Server> {
-  const { port = 0, log = 'off', nodeFlags = [] } = options
-  const format = log === 'dropped' ? 'json' : log
-  const args = [...nodeFlags, 'dist/main.js', '--port', `${port}`, '--api-key', KEY, '--log', format, ...flags]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', log === 'dropped' ? 'ignore' : 'pipe', 'pipe'] })
-  t.after(() => child.kill('SIGKILL'))
-  const outputs = [child.stdout, child.stderr].map((stream) => (stream === null ? '' : text(stream)))
-  const exited = Promise.all([once(child, 'close'), ...outputs]).then(([[status], stdout = '', stderr = '']): Exit => ({
-    status: status ?? undefined,
-    stdout,
-    stderr,
-  }))
-  const greeting = (log === 'off' ? child.stdout : child.stderr) ?? Readable.from([])
-  const url = await greetingIn(greeting).catch(async () => {
-    throw new Error(`The server did not start: ${(await exited).stderr}`)
-  })
-  return { url, process: child, exited }
+/** Starts the built server; the end of the test kills it. */
+export async function serve(
+  t: TestContext,
+  flags: readonly string[] = [],
+  { port, log, nodeFlags = [] }: Options = {},
+): Promise<Server> {
+  const server = await run([process.execPath, ...nodeFlags, 'dist/main.js', ...flags], port, log)
+  t.after(() => server.process.kill('SIGKILL'))
+  return server
 }
 
 /** Resident memory in KiB: now, or at its peak. */

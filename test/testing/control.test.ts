@@ -38,6 +38,7 @@ test('the controls need no key, stand at an address of their own, and end with t
 })
 
 for (const [path, allow] of [
+  ['/get-pet', 'OPTIONS, PUT'],
   ['/reset', 'OPTIONS, POST'],
   ['/pets', 'GET, HEAD, OPTIONS, POST'],
   ['/requests', 'DELETE, GET, HEAD, OPTIONS'],
@@ -46,7 +47,8 @@ for (const [path, allow] of [
   test(`the control ${path} takes ${allow} and no other method`, async (t) => {
     const { call } = await startControls(t)
     for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-      const answer = await call(method, path, method === 'POST' ? (path === '/faults' ? FAULT : []) : undefined)
+      const body = { POST: path === '/faults' ? FAULT : [], PUT: '"gone"' }[method]
+      const answer = await call(method, path, body)
       const isAllowed = allow.split(', ').includes(method)
       if (method === 'OPTIONS' || !isAllowed) assert.equal(answer.headers.allow, allow)
       if (!isAllowed && method !== 'HEAD') assertError(answer, 405, 'method_not_allowed')
@@ -68,6 +70,7 @@ test('a body that is wrong is told from the beginning or by its item, and change
     ['/pets', '', 'bad_request', /^The body must be an array of NewPet: /],
     ['/pets', `[${REX},3]`, 'invalid_pet', /: in item 2, a pet must be an object$/],
     ['/pets', `[${REX.replace('1', '9223372036854775808')}]`, 'invalid_pet', /: in item 1, categoryId must/],
+    ['/pets', '[{"id":1,"name":"Rex","categoryId":1}]', 'invalid_pet', /: in item 1, id must be left out: the store/],
     ['/faults', '', 'bad_request', /^The body must be a fault: Unexpected end/],
     ['/faults', '\xff', 'bad_request', /^The body must be a fault: it is not valid UTF-8$/],
   ] as const) {
@@ -92,10 +95,10 @@ test('the controls refuse another media type and a body beyond 64 MiB, which max
 
 test('pets are one state over HTTP and in process, exact over all of int64', async (t) => {
   const { petstore, call, list } = await startControls(t)
-  const json = (id: number, categoryId: bigint) => `{"id":${id},"name":"\\ud800","categoryId":${categoryId}}`
+  const json = (id: string, categoryId: bigint) => `{${id}"name":"\\ud800","categoryId":${categoryId}}`
   const bounds = [-(2n ** 63n), 2n ** 63n - 1n] as const
-  const added = await call('POST', '/pets', `[${bounds.map((one) => json(7, one)).join()}]`)
-  const expected = `[${bounds.map((one, at) => json(at + 1, one)).join()}]`
+  const added = await call('POST', '/pets', `[${bounds.map((one) => json('', one)).join()}]`)
+  const expected = `[${bounds.map((one, at) => json(`"id":${at + 1},`, one)).join()}]`
   assert.deepEqual([added.status, added.body], [201, expected])
   const pets = bounds.map((categoryId, at) => ({ id: at + 1, name: '\ud800', categoryId }))
   assert.deepEqual(petstore.pets, pets)
@@ -135,6 +138,86 @@ test('requests and faults are one state, and those of the controls are no reques
   assert.equal(await list(), '[]')
 })
 
+test('the wait for requests ends as soon as so many are there, also when they were before', async (t) => {
+  const { petstore, call, list } = await startControls(t)
+  const seen = (requests: { operation: string | null; status: number | null }[]) =>
+    requests.map(({ operation, status }) => `${operation} ${status}`).join()
+  const wait = (...given: Parameters<typeof petstore.waitForRequests>) => petstore.waitForRequests(...given).then(seen)
+  const ask = async (query: string) => seen(JSON.parse((await call('GET', `/requests?${query}`)).body))
+  assert.deepEqual([await wait(0), await ask('')], ['', ''])
+  const failed = { operation: 'listPets', status: 503, timeout: 600_000 } as const
+  const waits = [wait(2, failed), ask('operation=listPets&status=503&count=2&wait=600'), wait(3), ask('count=3')]
+  petstore.inject({ operation: 'listPets', status: 503, times: 2, after: 1 })
+  for (let times = 0; times < 3; times++) await list()
+  const [lists, all] = ['listPets 503,listPets 503', 'listPets 200,listPets 503,listPets 503']
+  assert.deepEqual(await Promise.all(waits), [lists, lists, all, all])
+  await petstore.fetch(petstore.url)
+  assert.deepEqual([await wait(1, { status: 503 }), await ask('status=503&count=2&wait=0')], [lists, lists])
+  assert.deepEqual([await wait(2), await ask('operation=createPet')], [`${all},null 401`, ''])
+})
+
+test('the wait for requests that do not come is 408, and lists those that came', async (t) => {
+  const { petstore, call, list } = await startControls(t)
+  await list()
+  await petstore.fetch(petstore.url)
+  const message = 'Waited for 2 createPet 503; the requests were: listPets 200, none 401'
+  await assert.rejects(petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 }), { message })
+  const answer = await call('GET', '/requests?operation=createPet&status=503&count=2&wait=0.001')
+  assert.equal(assertError(answer, 408, 'request_timeout'), message)
+  const closing = [petstore.waitForRequests(3), petstore.waitForRequests(1, { status: 500 })].map((waiting) =>
+    assert.rejects(waiting, { message: /^Waited for (3 requests|1 requests 500); the requests were: listPets 200, / }),
+  )
+  await petstore.close()
+  await Promise.all(closing)
+})
+
+test('a wait that is wrong is refused in the same words in process and over HTTP', async (t) => {
+  const { petstore, call } = await startControls(t, { journal: 5 })
+  for (const [name, message, query, count, options] of [
+    ['RangeError', 'count 6 must be an integer from 0 to 5, the option journal', 'count=6', 6, {}],
+    ['RangeError', 'count NaN must be an integer from 0 to 5, the option journal', 'count=x', NaN, undefined],
+    ['RangeError', 'status 99 must be an integer from 100 to 599', 'status=99', 0, { status: 99 }],
+    ['RangeError', 'timeout 600001 must be an integer from 0 to 600000', 'wait=600.001', 0, { timeout: 600_001 }],
+    ['RangeError', /^operation 'page' must be one of listPets, /, 'operation=page', 0, { operation: 'page' }],
+    ['TypeError', /^options must not have 'path'; known are operation, status, timeout$/, 'path=/', 0, { path: '/' }],
+  ] as const) {
+    const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, [count, options])
+    await assert.rejects(waiting, { name, message })
+    const answer = assertError(await call('GET', `/requests?${query}`), 400, 'bad_request')
+    if (message instanceof RegExp) assert.match(answer, message)
+    else assert.equal(answer, message)
+  }
+})
+
+test('getPet goes and comes back while clients run, in process and over HTTP, and its document with it', async (t) => {
+  const { petstore, call } = await startControls(t, { pets: [TOM] })
+  const seen = async () => {
+    const { paths } = JSON.parse((await send(petstore, 'GET', '/openapi.json')).body)
+    const documented = '410' in paths['/pets/{petId}'].get.responses
+    return [petstore.getPet, (await send(petstore, 'GET', '/v1/pets/1')).status, documented]
+  }
+  const [there, gone] = [['deprecated', 200, false], ['gone', 410, true]] // prettier-ignore
+  assert.deepEqual(await seen(), there)
+  petstore.getPet = 'gone'
+  assert.deepEqual(await seen(), gone)
+  assert.equal((await call('PUT', '/get-pet', '"deprecated"')).status, 204)
+  assert.deepEqual(await seen(), there)
+  assert.equal((await call('PUT', '/get-pet', '"gone"')).status, 204)
+  for (const body of ['', 'gone', '"Gone"', '{}', 'null', '1']) {
+    assert.match(
+      assertError(await call('PUT', '/get-pet', body), 400, 'bad_request'),
+      /^(getPet .* must be one of deprecated, gone|The body must be .deprecated. or .gone.: .*)$/,
+    )
+  }
+  assert.throws(() => Object.assign(petstore, { getPet: 'Gone' }), {
+    name: 'RangeError',
+    message: /^getPet 'Gone' must/,
+  })
+  assert.deepEqual(await seen(), gone)
+  await petstore.reset()
+  assert.deepEqual(await seen(), there)
+})
+
 test('POST /reset begins with the pets given, else with those of the start, without requests and faults', async (t) => {
   const REX = { name: 'Rex', categoryId: 1 }
   for (const [body, pets] of [
@@ -142,7 +225,7 @@ test('POST /reset begins with the pets given, else with those of the start, with
     ['', [TOM]],
     [[], []],
     [
-      [{ ...TOM, id: 9 }, REX],
+      [{ ...TOM, age: 9 }, REX],
       [TOM, REX],
     ],
   ] as const) {
@@ -187,8 +270,11 @@ test('a reset that cannot be written is 503 and changes nothing, and the next on
 })
 
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
+const DELAYS = 'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
+const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
+const NO_PET = 'petId must be with the operation getPet: no other has one'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
-const KNOWN = 'known are operation, times, status, retryAfter, delay, hangUp, body'
+const KNOWN = 'known are operation, petId, after, times, rate, seed, status, retryAfter, delay, hangUp, body'
 const NO_RETRY = 'retryAfter must be with status 429 or 503'
 const NO_ANSWER = 'hangUp must be without status and body: there is no response'
 const ANY = { operation: '*' }
@@ -206,17 +292,34 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
   ['TypeError', NO_ANSWER, { ...FAULT, hangUp: true }, { ...ANY, hangUp: true, body: 'cut' }],
   ['TypeError', 'hangUp 1 must be true or false', { ...ANY, hangUp: 1 }],
-  ['RangeError', "body 'whole' must be one of cut", { ...FAULT, body: 'whole' }],
-  ['TypeError', 'body true must be one of cut', { ...FAULT, body: true }],
+  ['RangeError', "body 'whole' must be one of cut, garbled", { ...FAULT, body: 'whole' }],
+  ['TypeError', 'body true must be one of cut, garbled', { ...FAULT, body: true }],
+  ['TypeError', NO_ANSWER, { ...ANY, hangUp: true, body: 'garbled' }],
+  ['TypeError', NO_RETRY, { ...ANY, body: 'garbled', retryAfter: 1 }],
+  ['TypeError', NO_SEED, { ...FAULT, seed: 1 }, { ...FAULT, seed: 1, delay: 5 }],
+  ['TypeError', NO_PET, { ...FAULT, petId: 1 }, { ...ANY, petId: 1, status: 500 }],
+  ['TypeError', NONE, { ...ANY, rate: 0.5, times: 'always', after: 1 }],
+  ['RangeError', 'rate 0 must be a number above 0, and at most 1', { ...FAULT, rate: 0 }],
+  ['RangeError', 'rate 1.01 must be a number above 0, and at most 1', { ...FAULT, rate: 1.01 }],
+  ['TypeError', "times 'never' must be an integer from 1 to 1000000, or always", { ...FAULT, times: 'never' }],
+  ['RangeError', `delay [ 5, 4 ] ${DELAYS}`, { ...ANY, delay: [5, 4] }],
+  ['RangeError', `delay [ 0, 600001 ] ${DELAYS}`, { ...ANY, delay: [0, 600_001] }],
+  ['TypeError', `delay [ 1 ] ${DELAYS}`, { ...ANY, delay: [1] }],
+  ['TypeError', `delay [ 1, '2' ] ${DELAYS}`, { ...ANY, delay: [1, '2'] }],
 ]
 for (const [member, min, max] of [
   ['status', 400, 599],
   ['times', 1, 1_000_000],
   ['retryAfter', 0, 86_400],
   ['delay', 0, 600_000],
+  ['after', 0, 1_000_000],
+  ['petId', 1, 999_999_999_999_999],
+  ['seed', 0, 2 ** 32 - 1],
 ] as const) {
-  const mustBe = `must be an integer from ${min} to ${max}`
-  const withMember = (value: unknown) => ({ ...FAULT, status: 503, [member]: value })
+  const more =
+    { times: ', or always', delay: ', or a range of that: [MIN, MAX], as a flag MIN-MAX' }[String(member)] ?? ''
+  const mustBe = `must be an integer from ${min} to ${max}${more}`
+  const withMember = (value: unknown) => ({ ...FAULT, operation: 'getPet', status: 503, rate: 1, [member]: value })
   for (const value of [min - 1, max + 1, min + 0.5]) {
     BAD_FAULTS.push(['RangeError', `${member} ${value} ${mustBe}`, withMember(value)])
   }
@@ -237,7 +340,9 @@ test('a fault that is wrong is refused in the same words in process and over HTT
 
 test('a fault may have the least and the most of every member', () => {
   const petstore = createPetstore()
-  for (const status of [400, 599]) petstore.inject({ operation: '*', status, times: 1_000_000, delay: 600_000 })
+  for (const status of [400, 599]) petstore.inject({ operation: '*', status, times: 1_000_000, delay: [0, 600_000] })
+  for (const seed of [0, 2 ** 32 - 1]) petstore.inject({ operation: '*', body: 'garbled', rate: 1, seed })
+  for (const petId of [1, 999_999_999_999_999]) petstore.inject({ operation: 'getPet', petId, delay: 1, after: 1e6 })
   for (const retryAfter of [0, 86_400]) petstore.inject({ operation: '*', status: 429, retryAfter, times: 1, delay: 0 })
-  assert.equal(petstore.pendingFaults.length, 4)
+  assert.equal(petstore.pendingFaults.length, 8)
 })

@@ -33,6 +33,8 @@ function call(petstore: Petstore, send: typeof fetch, operation: Operation, init
   return send(petstore.url + path, { method, headers: HEADERS, ...(method === 'POST' && { body: REX }), ...init })
 }
 
+const paths = ({ requests }: Petstore) => requests.map(({ path }) => path)
+
 /** What a client sees of a response: status, Retry-After and body, or how it fails. */
 async function observe(response: Promise<Response>): Promise<string> {
   let seen = ''
@@ -47,7 +49,7 @@ async function observe(response: Promise<Response>): Promise<string> {
 }
 
 const EFFECTS: readonly [fault: Omit<Fault, 'operation'>, ofACreate: string, ofAList?: string][] = [
-  [{ status: 500 }, `500 - ${INJECTED(500)}`],
+  ...[400, 500, 599].map((status): [Fault | object, string] => [{ status }, `${status} - ${INJECTED(status)}`]),
   [{ status: 503, retryAfter: 7 }, `503 7 ${INJECTED(503)}`],
   [{ status: 429, retryAfter: 0 }, `429 0 ${INJECTED(429)}`],
   [{ status: 418, delay: 1, hangUp: false }, `418 - ${INJECTED(418)}`],
@@ -59,6 +61,8 @@ const EFFECTS: readonly [fault: Omit<Fault, 'operation'>, ofACreate: string, ofA
   [{ body: 'cut', delay: 1 }, `500 - ${CUT}`, `200 - ${CUT}`],
   [{ body: 'cut', status: 404 }, `404 - ${CUT}`],
   [{ body: 'cut', status: 503, retryAfter: 86_400, delay: 1 }, `503 86400 ${CUT}`],
+  [{ body: 'garbled', delay: [0, 1] }, '200 - A test asked for this fault'],
+  [{ body: 'garbled', status: 503, retryAfter: 2 }, '503 2 A test asked for this fault'],
 ]
 
 for (const [way, fetchOf] of Object.entries(WAYS)) {
@@ -109,6 +113,49 @@ for (const [way, fetchOf] of Object.entries(WAYS)) {
         petstore.inject({ operation: '*', status: 598 })
         assert.equal((await call(petstore, fetchOf(petstore), operation)).status, 598)
       }
+    })
+
+    test('`after` lets requests pass, `times: always` goes on until it is cleared, `petId` is one pet', async (t) => {
+      const petstore = await start(t, { pets: [...PETS, ...PETS] })
+      const list = async () => (await call(petstore, fetchOf(petstore), 'listPets')).status
+      petstore.inject({ operation: 'getPet', petId: 2, status: 501 })
+      petstore.inject({ operation: 'listPets', after: 2, times: 'always', status: 503 })
+      petstore.inject({ operation: 'listPets', status: 502, times: undefined, delay: undefined })
+      assert.deepEqual([await list(), await list(), await list(), await list()], [502, 200, 503, 503])
+      for (const [path, status] of Object.entries({ 1: 200, 2: 501, 3: 404 })) {
+        assert.equal((await fetchOf(petstore)(`${petstore.url}/pets/${path}`, petstore)).status, status)
+      }
+      assert.deepEqual(petstore.pendingFaults, [{ operation: 'listPets', after: 2, times: 'always', status: 503 }])
+      petstore.clearFaults()
+      assert.equal(await list(), 200)
+    })
+
+    test('`rate` fails a part of the requests, the same ones with the same seed', async (t) => {
+      const petstore = await start(t)
+      const failed = async (seed?: number) => {
+        petstore.clearFaults()
+        petstore.inject({ operation: 'listPets', rate: 0.2, status: 503, seed })
+        const statuses: number[] = []
+        while (statuses.length < 50) statuses.push((await call(petstore, fetchOf(petstore), 'listPets')).status)
+        return statuses.flatMap((status, at) => (status === 503 ? [at] : []))
+      }
+      const first = await failed()
+      assert.ok(first.length > 3 && first.length < 20, first.join())
+      assert.deepEqual([await failed(), await failed(0)], [first, first])
+      assert.notDeepEqual(await failed(7), first)
+    })
+
+    test('the option `delay` holds up every operation, faults too, and nothing else', async (t) => {
+      const petstore = await start(t, { delay: 600_000 })
+      petstore.inject({ operation: 'listPets', status: 503 })
+      petstore.inject({ operation: 'createPet', hangUp: true })
+      const delayed = NAMES.map((operation) => observe(call(petstore, fetchOf(petstore), operation)))
+      while (petstore.pendingFaults.length > 0) await turn()
+      for (const path of ['/', '/openapi.json', '/livez', '/v1/cats'])
+        await fetchOf(petstore)(new URL(path, petstore.url))
+      assert.deepEqual(paths(petstore), ['/', '/openapi.json', '/v1/cats'])
+      petstore.clearFaults()
+      assert.match((await Promise.all(delayed)).join(), /^503 .*,fetch failed: \w+,404 .*,501 /)
     })
 
     test('of many requests at once `times` meet one', async (t) => {
@@ -185,16 +232,6 @@ for (const [way, fetchOf] of Object.entries(WAYS)) {
     })
   })
 }
-
-test('a fault answers every status from 400 to 599 with an Error of it', async (t) => {
-  const petstore = await start(t)
-  for (let status = 400; status <= 599; status++) {
-    petstore.inject({ operation: 'listPets', times: 2, status })
-    const { status: seen, body } = await send(petstore, 'GET', '/v1/pets')
-    assert.deepEqual([seen, body], [status, INJECTED(status)])
-    assert.equal(await observe(call(petstore, petstore.fetch, 'listPets')), `${status} - ${INJECTED(status)}`)
-  }
-})
 
 test('faults among pipelined requests are met in their places, and what follows is answered', async (t) => {
   const petstore = await start(t)

@@ -6,10 +6,11 @@ import { createPetstore, type Petstore, type RecordedRequest } from '../../src/i
 import { assertNext, AUTHORIZATION, FakeStream, KEY, send, start } from '../support.ts'
 import { BEARER, get, open, postChunked, postHead, request, REX } from '../http/raw.ts'
 
-/** The requests without their durations, which are checked to be some. */
-function requests(petstore: Petstore): Omit<RecordedRequest, 'duration'>[] {
-  return petstore.requests.map(({ duration, ...rest }) => {
+/** The requests without their durations, which are checked to be some, and keys. */
+function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>[] {
+  return petstore.requests.map(({ duration, key, ...rest }) => {
     assert.ok(duration >= 0 && Math.round(duration * 1000) / 1000 === duration)
+    assert.ok(key === null || key === 0)
     return rest
   })
 }
@@ -129,6 +130,22 @@ test('a reset forgets what is under way too', async (t) => {
   assert.deepEqual(petstore.requests, [])
 })
 
+test('it tells which key was sent by its place in the list, or that none was valid', async () => {
+  const keys = ['first-key', 'second-key-that-is-longer', 'third-key']
+  const petstore = createPetstore({ apiKeys: keys })
+  const keysOf = async (...sent: readonly string[]) => {
+    petstore.clearRequests()
+    for (const authorization of sent) await call(petstore, '/v1/pets', { authorization })
+    return petstore.requests.map(({ key }) => key)
+  }
+  const bearers = keys.map((key) => `Bearer ${key}`)
+  assert.deepEqual(await keysOf(...bearers, 'Bearer wrong-key', 'Basic first-key', ''), [0, 1, 2, null, null, null])
+  petstore.replaceKeys(['new-key-1', 'third-key'])
+  assert.deepEqual(await keysOf(...bearers, 'bearer  new-key-1'), [null, null, 1, 0])
+  await petstore.fetch(petstore.url)
+  assert.equal(petstore.requests.at(-1)?.key, null)
+})
+
 test('it is a copy', async () => {
   const petstore = createPetstore()
   await petstore.fetch(petstore.url)
@@ -161,7 +178,7 @@ test('no key is anywhere in it, encoded or not, rotated in or not', async (t) =>
 })
 
 test('keys do not harm it where they are a part of its own JSON', async () => {
-  const petstore = createPetstore({ apiKeys: ['duration', 'operation', 'listPets', 'nabcdefgh', 'u0000abc'] })
+  const petstore = createPetstore({ apiKeys: ['listPets', 'duration', 'operation', 'nabcdefgh', 'u0000abc'] })
   const headers = { authorization: 'Bearer listPets', ...TYPE }
   await petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers, body: '"\nabcdefgh\0abc listPets' })
   const entry = { operation: 'createPet', method: 'POST', path: '/v1/pets', query: '', status: 400 }

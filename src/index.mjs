@@ -1,0 +1,3 @@
+import { createRequire } from 'node:module'
+
+export const { createPetstore, startPetstore } = createRequire(import.meta.url)('./index.cjs')
