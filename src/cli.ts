@@ -6,7 +6,6 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { hostInUrl } from './http/server.ts'
 import { DEFAULTS } from './options.ts'
-import { DEMO_PETS } from './pets/demo.ts'
 import { messageOf } from './pets/errors.ts'
 import { type Launched, launch } from './petstore.ts'
 import { type Config, HELP, readCommand, readKeysFile, UsageError } from './settings.ts'
@@ -18,12 +17,7 @@ export interface Host extends EventEmitter {
   stderr: Writable
 }
 
-/**
- * Runs the executable: prints what is asked for, or serves until a signal stops it.
- *
- * @param args The command line without node and script.
- * @returns The exit status: 0 for success, 1 for failure, 2 for bad usage.
- */
+/** Runs the executable with the command line behind node and script; resolves to the exit status. */
 export async function main(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -54,7 +48,7 @@ async function serve(config: Config, process: Host): Promise<number> {
     ...options,
     journal: controlPort === undefined ? 0 : undefined,
     apiKeys: keys.length > 0 ? keys : undefined,
-    pets: seed ?? (demo ? DEMO_PETS : []),
+    pets: seed ?? demo,
     log: format,
     logStream: stdout,
   })
@@ -67,10 +61,12 @@ async function serve(config: Config, process: Host): Promise<number> {
   // Greet last: once the URL is printed, callers may signal us. Not awaited: stdout may never drain.
   void print(format === 'json' ? stderr : stdout, greeting(launched, config, keys.length === 0, stdout.isTTY))
   const failure = await Promise.race([stopped, bug]).catch(messageOf)
-  const status = failure === '' ? 0 : 1
   const { log } = launched.petstore
-  if (status === 1) log.event('error', failure)
-  if (status === 1) await print(stderr, `petstore-server: ${failure}\n`)
+  if (failure !== '') {
+    log.event('error', failure)
+    await print(stderr, `petstore-server: ${failure}\n`)
+  }
+  const status = failure === '' ? 0 : 1
   log.event('info', `ends with exit status ${status}`)
   await log.flush()
   return status
@@ -81,8 +77,7 @@ async function askWhetherReady({ host = '127.0.0.1', port = 8080 }: Config, stde
   const url = `http://${hostInUrl(host)}:${port}/readyz`
   try {
     if (port === 0) throw new Error('port 0 is not the one that the server picked: give that one')
-    // Not fetch, which refuses some ports.
-    const request = get(url, { signal: AbortSignal.timeout(3_000) })
+    const request = get(url, { signal: AbortSignal.timeout(3_000) }) // not fetch, which refuses some ports
     const [response]: IncomingMessage[] = await once(request, 'response')
     if (response?.statusCode === 200) return 0
     throw new Error(`${response?.statusCode} ${response && (await text(response))}`)
@@ -97,9 +92,8 @@ function logStart({ petstore, bound, boundControls = '', pets }: Launched, confi
   const what = `petstore-server ${VERSION}, process ${pid}, listens on ${bound}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   petstore.log.event('info', `${what}: valid keys: ${keys}, pets in ${snapshot}: ${pets}, ${limits}`)
-  if (!/^(?:$|http:\/\/(?:127\.|\[::1\]))/.test(boundControls)) {
-    petstore.log.event('warn', `the test controls on ${boundControls} need no key, and other machines may reach them`)
-  }
+  if (/^$|^http:\/\/(?:127\.|\[::1\])/.test(boundControls)) return
+  petstore.log.event('warn', `the test controls on ${boundControls} need no key, and other machines may reach them`)
 }
 
 /** What to do next; where nobody reads it, and the key is known, the address is enough. */
@@ -131,10 +125,8 @@ function rereadKeys({ petstore: { log, replaceKeys } }: Launched, { apiKey = [],
   }
 }
 
-/**
- * Closes the petstore on SIGINT or SIGTERM, also during the start: the kernel drops signals that the first process of a container
- * has no handler for. Each further signal ends a wait: first the delay, if there is one, then the drain. Resolves to what went wrong.
- */
+// Listens for signals from the start: the kernel drops those that the first process of a container has no handler for.
+// Each further one ends a wait: first the delay, if there is one, then the drain. Resolves to what went wrong.
 async function stopOnSignal(launching: Promise<Launched>, config: Config, process: Host): Promise<string> {
   const { drain = 8, drainDelay = 0 } = config
   const [begin, delay, cut] = [new AbortController(), new AbortController(), new AbortController()]

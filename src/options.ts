@@ -21,12 +21,9 @@ export const DEFAULTS: Omit<Pick<Options, WithDefault>, 'apiKeys'> = {
 /** What a value must be. */
 export interface Rule<T> {
   readonly mustBe: string
-  /** Whether it has the right type; a TypeError otherwise. */
-  isType(value: unknown): value is T
-  /** Whether it is in range; a RangeError otherwise. */
-  isInRange?(value: T): boolean
-  /** Messages never show the value. */
-  readonly isSecret?: true
+  isType(value: unknown): value is T // else a TypeError
+  isInRange?(value: T): boolean // else a RangeError
+  readonly isSecret?: true // no message shows the value
 }
 
 const isString = (value: unknown): value is string => typeof value === 'string'
@@ -42,13 +39,10 @@ export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
   return { mustBe: `one of ${words.join(', ')}`, isType, isInRange: (value) => words.includes(value) }
 }
 
-function string(mustBe: string, isInRange: (value: string) => boolean): Rule<string> {
-  return { mustBe, isType: isString, isInRange }
-}
+const string = (mustBe: string, isInRange: (text: string) => boolean) => ({ mustBe, isType: isString, isInRange })
 
 export const OPERATIONS = ['listPets', 'createPet', 'getPet', 'listOrders'] as const
 
-/** Milliseconds, or a minimum and a maximum. */
 export const DELAY: Rule<number | readonly [min: number, max: number]> = {
   mustBe: 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX',
   isType: (value): value is number | [number, number] =>
@@ -71,7 +65,6 @@ const isWritable = (value: unknown): value is Writable =>
   ['write', 'on'].every((name) => typeof Object(value)[name] === 'function')
 const areKeys = (keys: readonly string[]) => keys.length > 0 && keys.every(isApiKey)
 
-/** What every option must be. */
 // prettier-ignore
 export const RULES: { readonly [K in keyof PetstoreOptions]-?: Rule<NonNullable<PetstoreOptions[K]>> } = {
   basePath: string('a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end', (path) => PATH.test(path)),
@@ -98,11 +91,7 @@ export const RULES: { readonly [K in keyof PetstoreOptions]-?: Rule<NonNullable<
 const SOCKET_ONLY = new Set(['port', 'host', 'snapshot', 'maxConnections', 'keepAlive', 'controlPort', 'controlHost'])
 const CREATE_RULES = Object.fromEntries(Object.entries(RULES).filter(([name]) => !SOCKET_ONLY.has(name)))
 
-/**
- * Checks options and fills in the defaults.
- *
- * @throws TypeError or RangeError that names the option, the value and what it must be.
- */
+/** Checks options and fills in defaults. A TypeError or RangeError names the option, the value and what it must be. */
 export function readOptions(given: PetstoreOptions, hasSocket: boolean): Options {
   checkMembers('options', given, hasSocket ? RULES : CREATE_RULES)
   const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
@@ -117,11 +106,7 @@ export function readNewPets(name: string, input: unknown): NewPet[] {
   throw new TypeError(`${name} must be an array of NewPet: ${pets.issues.join('; ')}`)
 }
 
-/**
- * Checks an object against the rules of its members; undefined counts as omitted.
- *
- * @throws TypeError for a wrong type or an unknown member, RangeError for a value out of range.
- */
+/** Checks an object against the rules of its members; undefined counts as omitted. */
 export function checkMembers(
   what: string,
   input: unknown,
@@ -138,7 +123,6 @@ export function checkMembers(
   }
 }
 
-/** Checks one value, as {@link checkMembers} does. */
 export function check<T>(name: string, value: unknown, { mustBe, isType, isInRange, isSecret }: Rule<T>): void {
   const isText = typeof value === 'string' && mustBe.startsWith('an array') ? ', not a string' : ''
   const message = () => `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}${isText}`
@@ -147,5 +131,5 @@ export function check<T>(name: string, value: unknown, { mustBe, isType, isInRan
 }
 
 function show(value: unknown): string {
-  return inspect(value, { depth: 0, maxStringLength: 100, maxArrayLength: 3, breakLength: Number.POSITIVE_INFINITY })
+  return inspect(value, { depth: 0, maxStringLength: 100, maxArrayLength: 3, breakLength: Infinity })
 }

@@ -1,15 +1,17 @@
 import { refuse } from './api/errors.ts'
+import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { Keyring } from './http/bearer.ts'
 import type { Service } from './http/dispatch.ts'
-import { createListener } from './http/exchange.ts'
+import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
-import { countingReport, createLog, type Log } from './http/log.ts'
+import { countingReport, createLog } from './http/log.ts'
 import { Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
 import { check, type Options, readNewPets, readOptions, RULES } from './options.ts'
+import { parseJson } from './pets/json.ts'
 import type { NewPet, Pet } from './pets/pet.ts'
-import { MemoryStore, type PetStore, readPet } from './pets/store.ts'
+import { MemoryStore, readPet } from './pets/store.ts'
 import { controls } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { Journal } from './testing/journal.ts'
@@ -18,8 +20,8 @@ import type { CreateOptions, Petstore, PetstoreOptions } from './types.ts'
 /**
  * Starts a petstore that listens, by default on a free port of the loopback address.
  *
- * @throws TypeError or RangeError that names the option, the value and what it must be; Error with file, line and reason
- * if the snapshot cannot be used, and with the system's code if an address cannot be listened on.
+ * @throws TypeError or RangeError that names the option, the value and what it must be; Error with file, line and
+ * reason if the snapshot cannot be used, and with the system's code if an address cannot be listened on.
  * @example
  * const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1, status: 'sold' }] })
  * const response = await fetch(`${petstore.url}/pets`, { headers: petstore.headers })
@@ -39,34 +41,34 @@ export interface Launched {
 }
 
 /** @internal */
-export async function launch(options: PetstoreOptions): Promise<Launched> {
-  const read = readOptions(options, true)
-  const keyring = new Keyring(read.apiKeys)
-  const log = logOf(read, keyring)
-  const store = await openStore(read, log)
-  const core = assemble(read, keyring, log, store)
-  const { host, port, basePath, controlHost, controlPort, maxConnections, keepAlive } = read
+export async function launch(given: PetstoreOptions): Promise<Launched> {
+  const options = readOptions(given, true)
+  const { host, port, basePath, maxStore, pets, snapshot, controlHost, controlPort, maxConnections, keepAlive } =
+    options
+  const core = assemble(options)
+  const { context, log, service } = core
+  if (snapshot !== undefined) {
+    const { openSnapshotStore } = await import('./pets/snapshot.ts')
+    context.store = await openSnapshotStore(snapshot, maxStore, log.event)
+  }
   const connections = { maxConnections, keepAlive, warn: countingReport((line) => log.event('warn', line)) }
-  const server = new HttpServer(core.service, connections)
+  const server = new HttpServer(service, connections)
   let control: HttpServer | undefined
   try {
+    const { store } = context
+    if (store.size === 0 && pets.length > 0 && !(await store.reset(pets))) throw doesNotFit(options)
     const { url, bound } = await server.listen(port, host)
     const stop = async (drain: number) => (await Promise.all([server.stop(drain), control?.stop(0)]))[0]
     const petstore = createHandle(core, `${url}${basePath}`, stop)
-    const failReadyz = () => void (core.state.isDraining = true)
+    const failReadyz = () => void (context.isDraining = true)
     const launched = { petstore, bound: `${bound}${basePath}`, pets: store.size, failReadyz }
     if (controlPort === undefined) return launched
-    const { onBug } = core.service
-    const service = { router: new Router(controls(petstore), ''), maxBody: MAX_CONTROL_BODY, refuse, onBug }
-    control = new HttpServer(service, connections)
-    const listening = await control.listen(controlPort, controlHost)
-    return {
-      ...launched,
-      petstore: Object.assign(petstore, { controlUrl: listening.url }),
-      boundControls: listening.bound,
-    }
+    const router = new Router(controls(petstore), '')
+    control = new HttpServer({ router, maxBody: MAX_CONTROL_BODY, refuse, onBug: service.onBug }, connections)
+    const { url: controlUrl, bound: boundControls } = await control.listen(controlPort, controlHost)
+    return { ...launched, petstore: Object.assign(petstore, { controlUrl }), boundControls }
   } catch (error) {
-    await Promise.all([server.stop(0), store.close()])
+    await Promise.all([server.stop(0), context.store.close()])
     throw error
   }
 }
@@ -79,44 +81,27 @@ export async function launch(options: PetstoreOptions): Promise<Launched> {
  * const petstore = createPetstore()
  * const response = await petstore.fetch(`${petstore.url}/pets`, { headers: petstore.headers })
  */
-export function createPetstore(options: CreateOptions = {}): Petstore {
-  const read = readOptions(options, false)
-  const keyring = new Keyring(read.apiKeys)
-  const store = new MemoryStore(read.maxStore)
-  if (!store.reset(read.pets)) throw doesNotFit(read)
-  const core = assemble(read, keyring, logOf(read, keyring), store)
-  return createHandle(core, `http://${NO_HOST}${read.basePath}`, async () => 0)
+export function createPetstore(given: CreateOptions = {}): Petstore {
+  const options = readOptions(given, false)
+  const core = assemble(options)
+  if (!core.context.store.reset(options.pets)) throw doesNotFit(options)
+  return createHandle(core, `http://${NO_HOST}${options.basePath}`, async () => 0)
 }
 
 const MAX_CONTROL_BODY = 64 * 2 ** 20
 // RFC 6761 §6.4: a name that never resolves, so that a request over a socket fails and says why.
 const NO_HOST = 'petstore.invalid'
 
-function logOf({ log: format, logStream = process.stdout }: Options, keyring: Keyring): Log {
-  return createLog(format, logStream, (text) => keyring.redact(text))
-}
-
-async function openStore(options: Options, log: Log): Promise<PetStore> {
-  const { maxStore: maxBytes, pets, snapshot: path } = options
-  const open = async (path: string) => (await import('./pets/snapshot.ts')).openSnapshotStore(path, maxBytes, log.event)
-  const store = path === undefined ? new MemoryStore(maxBytes, log.event) : await open(path)
-  try {
-    if (store.size === 0 && pets.length > 0 && !(await store.reset(pets))) throw doesNotFit(options)
-    return store
-  } catch (error) {
-    await store.close()
-    throw error
-  }
-}
-
 function doesNotFit({ pets, maxStore }: Options): RangeError {
   return new RangeError(`Cannot start with ${pets.length} pets: they do not fit into ${maxStore} bytes`)
 }
 
-function assemble(options: Options, keyring: Keyring, log: Log, store: PetStore) {
-  const { basePath, maxBody, getPet, delay, page, cors } = options
-  const state = { isDraining: false }
-  const context = { store, basePath, page, getPet, isDraining: () => state.isDraining }
+function assemble(options: Options) {
+  const { basePath, page, getPet, delay, cors, maxBody, maxStore, logStream = process.stdout } = options
+  const keyring = new Keyring(options.apiKeys)
+  const log = createLog(options.log, logStream, (text) => keyring.redact(text))
+  const store = new MemoryStore(maxStore, log.event)
+  const context: Context = { store, basePath, page, getPet, isDraining: false }
   const table = routes(context)
   const faults = new Faults(table, delay)
   const journal = new Journal(options.journal, keyring)
@@ -129,7 +114,7 @@ function assemble(options: Options, keyring: Keyring, log: Log, store: PetStore)
     onBug: (error) => log.event('error', error instanceof Error ? String(error.stack) : String(error)),
     record: options.journal === 0 ? log.request : (request) => (log.request?.(request), journal.add(request)),
   }
-  return { options, keyring, log, store, state, context, faults, journal, service }
+  return { options, keyring, log, context, faults, journal, service }
 }
 
 function createHandle(
@@ -137,21 +122,15 @@ function createHandle(
   url: string,
   stop: (drain: number) => Promise<number>,
 ): Petstore {
-  const { options, keyring, log, store, state, context, faults, journal, service } = core
+  const { options, keyring, log, context, faults, journal, service } = core
   const [apiKey = ''] = options.apiKeys
   async function close(drain = 0): Promise<number> {
-    state.isDraining = true
+    context.isDraining = true
     const cutOff = await stop(drain * 1000)
     faults.clear()
     journal.close()
-    await store.close().finally(() => log.flush())
+    await context.store.close().finally(() => log.flush())
     return cutOff
-  }
-  async function reset(pets: readonly NewPet[] = options.pets): Promise<void> {
-    if (!(await store.reset(pets))) throw new RangeError(`Cannot reset to ${pets.length} pets: they do not fit`)
-    context.getPet = options.getPet
-    faults.clear()
-    journal.clear()
   }
   return {
     url,
@@ -165,9 +144,9 @@ function createHandle(
       context.getPet = getPet
     },
     fetch: createFetch(service),
-    listener: createListener(service),
+    listener: (req, res) => new Exchange(service, req, res).process(),
     get pets() {
-      return Array.from(store.values(), readPet)
+      return Array.from(context.store.values(), (json) => readPet(parseJson(json)))
     },
     get requests() {
       return journal.requests
@@ -178,9 +157,16 @@ function createHandle(
     log,
     async add(...newPets) {
       if (Array.isArray(newPets[0])) throw new TypeError('add takes pets one by one: spread the array, add(...pets)')
-      return addPets(store, readNewPets('newPets', newPets))
+      return addPets(context.store, readNewPets('newPets', newPets))
     },
-    reset: async (newPets) => reset(newPets === undefined ? newPets : readNewPets('newPets', newPets)),
+    async reset(newPets) {
+      const pets = newPets === undefined ? options.pets : readNewPets('newPets', newPets)
+      if (!(await context.store.reset(pets)))
+        throw new RangeError(`Cannot reset to ${pets.length} pets: they do not fit`)
+      context.getPet = options.getPet
+      faults.clear()
+      journal.clear()
+    },
     inject: (fault) => faults.inject(fault),
     clearFaults: () => faults.clear(),
     clearRequests: () => journal.clear(),
@@ -195,17 +181,14 @@ function createHandle(
 }
 
 /** Adds pets until one cannot be added; rejects then, with an error that names it. */
-async function addPets(store: PetStore, newPets: readonly NewPet[]): Promise<Pet[]> {
+async function addPets(store: MemoryStore, newPets: readonly NewPet[]): Promise<Pet[]> {
   const pets: Pet[] = []
   for (const pet of newPets) {
-    const adding = store.add(pet)
-    const added = adding instanceof Promise ? await adding : adding // in memory, all are there when `add` returns
-    if (!added.ok) {
-      const what = `Cannot add pet ${pets.length + 1} of ${newPets.length}`
-      if (added.reason === 'store_full') throw new RangeError(`${what}: the store has no room for it`)
-      throw new Error(`${what}: it could not be stored`)
-    }
-    pets.push(readPet(added.json))
+    const added = await store.add(pet)
+    const what = `Cannot add pet ${pets.length + 1} of ${newPets.length}`
+    if (added.ok) pets.push(readPet(parseJson(added.json)))
+    else if (added.reason === 'store_full') throw new RangeError(`${what}: the store has no room for it`)
+    else throw new Error(`${what}: it could not be stored`)
   }
   return pets
 }

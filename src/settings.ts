@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { BOOLEAN, DEFAULTS, integer, type Rule, RULES } from './options.ts'
@@ -9,28 +10,24 @@ import type { PetstoreOptions } from './types.ts'
 
 export class UsageError extends Error {}
 
-/** The settings that were given. */
 export interface Config extends Omit<PetstoreOptions, 'apiKeys' | 'pets' | 'journal' | 'logStream'> {
   apiKey?: readonly string[]
-  /** The keys are those at the start: a pipe can be read only once. */
-  apiKeysFile?: { path: string; keys: readonly string[] }
-  demo?: boolean
+  apiKeysFile?: { path: string; keys: readonly string[] } // at the start: a pipe can be read only once
+  demo?: readonly NewPet[]
   seed?: readonly NewPet[]
   drain?: number
   drainDelay?: number
 }
 
 interface Setting<T> {
-  /** The heading in `--help` of the settings from here on. */
-  heading?: string
-  /** With the name of its value; a switch has none. */
-  flag: string
+  heading?: string // of a group in `--help`, which begins here
+  flag: string // with the name of its value; a switch has none
   variable: string
-  /** For `--help`, with the default behind it unless that is an option's. */
-  meaning: string
-  /** @throws UsageError whose message continues the name and the text: "must be …". */
-  parse: (text: string) => T
+  meaning: string // with the default behind it, unless that is an option's
+  parse: (text: string) => T // throws an error whose message continues the name and the text: "must be …"
 }
+
+const DEMO = join(import.meta.dirname, 'demo.json')
 
 // prettier-ignore
 const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>> } = {
@@ -41,7 +38,7 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
   page: { flag: '--no-page', variable: 'PETSTORE_PAGE', meaning: 'without the page at / (on)', parse: by(BOOLEAN) },
   apiKey: { heading: 'Keys', flag: '--api-key KEY', variable: 'PETSTORE_API_KEYS', meaning: 'valid key; may be repeated (variable: commas) (generated)', parse: parseKeys },
   apiKeysFile: { flag: '--api-keys-file FILE', variable: 'PETSTORE_API_KEYS_FILE', meaning: 'more keys, one a line, # starts a comment; SIGHUP reads it again', parse: (path) => ({ path, keys: readKeysFile(path) }) },
-  demo: { heading: 'Pets', flag: '--demo', variable: 'PETSTORE_DEMO', meaning: 'fill an empty store with a dozen pets', parse: by(BOOLEAN) },
+  demo: { heading: 'Pets', flag: '--demo', variable: 'PETSTORE_DEMO', meaning: 'fill an empty store with a dozen pets', parse: (text) => (by(BOOLEAN)(text) ? readSeed(DEMO) : []) },
   seed: { flag: '--seed FILE', variable: 'PETSTORE_SEED', meaning: 'fill an empty store with this JSON array of NewPet', parse: readSeed },
   snapshot: { flag: '--snapshot FILE', variable: 'PETSTORE_SNAPSHOT', meaning: 'JSON file that keeps the pets', parse: by(RULES.snapshot) },
   getPet: { flag: '--get-pet STATE', variable: 'PETSTORE_GET_PET', meaning: 'deprecated, or gone: 410, to rehearse its removal', parse: by(RULES.getPet) },
@@ -83,12 +80,7 @@ Examples
   petstore-server --host 0.0.0.0 --api-keys-file keys --snapshot pets.json
 `
 
-/**
- * Reads the settings from flags and, without a flag, from the environment, where an empty variable counts as none; `unknown` are
- * variables that look like settings and are none.
- *
- * @throws UsageError that names the flag or variable, the value and what it must be.
- */
+/** Reads flags and, without a flag, variables; an empty one counts as none. `unknown` are those that look like settings. */
 export function readCommand(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -135,20 +127,17 @@ function readFlags(args: readonly string[]): Readonly<Record<string, string>> {
 
 function by<T>({ mustBe, isType, isInRange }: Rule<T>): (text: string) => T {
   return (text) => {
-    const numbers = /^\d{1,9}(-\d{1,9})?$/.test(text) ? text.split('-').map(Number) : []
+    const numbers = /^\d{1,15}(-\d{1,15})?$/.test(text) ? text.split('-').map(Number) : []
     const candidates: unknown[] = [text, numbers.length > 1 ? numbers : numbers[0], SWITCH.get(text)]
     for (const value of candidates) if (isType(value) && isInRange?.(value) !== false) return value
     throw new UsageError(`must be ${mustBe}`)
   }
 }
 
-function bytesBy({ mustBe, isInRange }: Rule<number>): (text: string) => number {
-  return (text) => {
-    const [, digits, unit = ''] = /^(\d{1,15})([kmg]?)$/i.exec(text) ?? []
-    const bytes = Number(digits) * 1024 ** ['', 'k', 'm', 'g'].indexOf(unit.toLowerCase())
-    if (isInRange?.(bytes)) return bytes
-    throw new UsageError(`must be ${mustBe}; k, m or g behind it multiplies by 1024`)
-  }
+function bytesBy(rule: Rule<number>): (text: string) => number {
+  const parse = by({ ...rule, mustBe: `${rule.mustBe}; k, m or g behind it multiplies by 1024` })
+  const factor = (unit: string) => 1024 ** ' kmg'.indexOf(unit.toLowerCase())
+  return (text) => parse(text.replace(/^(\d+)([kmg])$/i, (_, digits, unit) => `${digits * factor(unit)}`))
 }
 
 /** Keys with commas between them. Of a refused one the message shows only enough to recognize it. */
@@ -162,15 +151,13 @@ function parseKeys(text: string): string[] {
 
 /** The keys of a file: one a line, `#` starts a comment. */
 export function readKeysFile(path: string): string[] {
-  const lines = readText(path).split('\n')
-  const keys = lines.map((line) => line.replace(/#.*/, '').trim())
+  const keys = Array.from(readText(path).split('\n'), (line) => line.replace(/#.*/, '').trim())
   const wrong = keys.findIndex((key) => key !== '' && !isApiKey(key))
   if (wrong >= 0) throw new UsageError(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
   if (keys.every((key) => key === '')) throw new UsageError('must hold at least one key')
   return keys.filter((key) => key !== '')
 }
 
-/** A file with a JSON array of NewPet. */
 function readSeed(path: string): NewPet[] {
   const input = parseJson(readText(path))
   const pets = input.ok ? validateNewPets(input.value) : input

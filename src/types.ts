@@ -34,7 +34,7 @@ export interface CreateOptions {
   pets?: readonly NewPet[] | undefined
   /** Bytes that the body of a request may have; 65,536 by default. */
   maxBody?: number | undefined
-  /** Bytes of pets, each its JSON and 100 more, beyond which 507; by default a quarter of V8's heap, at most 256 MiB. */
+  /** Bytes of pets, each its JSON and 100 more, beyond which 507; a quarter of V8's heap by default, at most 256 MiB. */
   maxStore?: number | undefined
   /** `gone` answers getPet with 410, as after its removal on 5 December 2030; `deprecated` by default. */
   getPet?: 'deprecated' | 'gone' | undefined
@@ -99,9 +99,9 @@ export interface Petstore extends AsyncDisposable {
     /** Resolves when all lines so far are written, or after two seconds. */
     flush(): Promise<void>
   }
-  /** Adds pets as clients do, without journal and faults. A TypeError names the first that is wrong; none is added then. */
+  /** Adds pets as clients do, past journal and faults. If one is wrong, none is added: a TypeError names the first. */
   add(...newPets: NewPet[]): Promise<Pet[]>
-  /** Begins anew with the pets of the option `pets`, or with others: ids from 1 on, no requests, no faults, getPet as it was. */
+  /** Begins anew with the option `pets`, or other pets: ids from 1 on, no requests, no faults, getPet as it was. */
   reset(newPets?: readonly NewPet[]): Promise<void>
   /**
    * Makes requests fail. Faults apply in the order in which they were injected, one to a request.
@@ -111,8 +111,8 @@ export interface Petstore extends AsyncDisposable {
   clearFaults(): void
   clearRequests(): void
   /**
-   * Resolves with the `requests` that match once there are so many; those that came before count. Rejects with a list of
-   * what came instead when the time is over or the petstore closes.
+   * Resolves with the `requests` that match once there are so many; those that came before count. Rejects with a list
+   * of what came instead when the time is over or the petstore closes.
    * @example const [first] = await petstore.waitForRequests(1, { operation: 'createPet', status: 503 })
    */
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>

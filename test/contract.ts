@@ -6,18 +6,16 @@ import type { Answer } from './support.ts'
 
 const documents = new Map<string, unknown>()
 
-/** The document of a server of this variant. */
 export function documentOf(variant: Variant): unknown {
   const key = JSON.stringify(variant)
   if (!documents.has(key)) {
     const reply = openapi(variant)({ param: '', query: '', body: Buffer.alloc(0) })
-    assert.ok(!(reply instanceof Promise) && typeof reply.body === 'string')
+    assert.ok(!(reply instanceof Promise) && typeof reply?.body === 'string')
     documents.set(key, JSON.parse(reply.body))
   }
   return documents.get(key)
 }
 
-/** The names and values of an object's members, or an array's; none of anything else. */
 export function entries(value: unknown): [name: string, value: unknown][] {
   return typeof value === 'object' && value !== null ? Object.entries(value) : []
 }
@@ -71,7 +69,6 @@ export function breachesOf(document: unknown, schema: unknown, value: unknown): 
 // HTTP's own headers, and those of CORS, which only a server with an origin sends.
 const NOT_DESCRIBED = /^(?:content-type|content-length|date|connection|keep-alive|vary|access-control-.*)$/
 
-/** Every breach by a response to an operation. */
 export function breachesOfOperation(document: unknown, operation: unknown, answer: Answer, isHead = false): string[] {
   const { status, headers, body } = answer
   const key = body.startsWith('{"code":"injected_fault"') ? 'default' : String(status)
@@ -79,9 +76,8 @@ export function breachesOfOperation(document: unknown, operation: unknown, answe
   const type = headers['content-type']?.replace(/;.*/, '') ?? ''
   const media = find(document, response, 'content', type)
   if (media === undefined) return [`${key} ${type} is not in the document`]
-  const described = new Map(
-    entries(find(document, response, 'headers')).map(([name, one]) => [name.toLowerCase(), one]),
-  )
+  const described = new Map<string, unknown>()
+  for (const [name, header] of entries(find(document, response, 'headers'))) described.set(name.toLowerCase(), header)
   const found = Object.keys(headers)
     .filter((name) => !described.has(name) && !NOT_DESCRIBED.test(name))
     .map((name) => `${name} is not in the document`)
@@ -104,9 +100,8 @@ export function breachesOfError({ status, headers, body }: Answer): string[] {
   if (headers['content-type'] !== 'application/json') return [`${headers['content-type']} is not application/json`]
   const document = documentOf({ basePath: '/v1', getPet: 'deprecated', page: true })
   const found = breachesOf(document, { $ref: '#/components/schemas/Error' }, JSON.parse(body))
-  return find({}, JSON.parse(body), 'status') === status
-    ? found
-    : [...found, `${body} has another status than ${status}`]
+  if (find({}, JSON.parse(body), 'status') !== status) found.push(`${body} has another status than ${status}`)
+  return found
 }
 
 /** The operation that a request target leads to, once it is decoded but for its slashes. */
@@ -121,12 +116,9 @@ function operationAt(document: unknown, method: string, target: string): unknown
   return find(document, found?.[1], method.toLowerCase())
 }
 
-export const VARIANTS: readonly Omit<Variant, 'basePath'>[] = [
-  { getPet: 'deprecated', page: true },
-  { getPet: 'deprecated', page: false },
-  { getPet: 'gone', page: true },
-  { getPet: 'gone', page: false },
-]
+export const VARIANTS: readonly Omit<Variant, 'basePath'>[] = [true, false].flatMap((page) => {
+  return (['deprecated', 'gone'] as const).map((getPet) => ({ getPet, page }))
+})
 
 /** Every breach of its document by a server's response to any request; of the variants, the one with the fewest counts. */
 export function breachesOfAnswer(basePath: string, method: string, target: string, answer: Answer): string[] {

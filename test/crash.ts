@@ -1,4 +1,3 @@
-// The crash test, of so many rounds as its caller has time for.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -7,40 +6,33 @@ import { readFileSync } from 'node:fs'
 import { watch } from 'node:fs/promises'
 import { Agent } from 'node:http'
 import { basename, dirname } from 'node:path'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { type Running, run } from './process.ts'
 import { folderOf, KEY, listAll, Random, send } from './support.ts'
 
 const CLIENTS = 32
 
-/**
- * Lets 32 clients add pets, kills the server with SIGKILL, and starts it again on the same file: every pet that was
- * acknowledged must be there exactly as it was answered, under an id that no other pet ever had. Half of the kills come after
- * some responses, a quarter while it stops and writes the snapshot anew, and a quarter during a start.
- *
- * @param command What runs the executable: program and arguments.
- */
+// Lets 32 clients add pets, kills the server with SIGKILL, and starts it again on the same file: every pet that was
+// acknowledged must be there exactly as it was answered, under an id that no other pet ever had. Half of the kills come
+// after some responses, a quarter while it stops and writes the snapshot anew, and a quarter during a start.
 export function testCrashes(command: readonly string[], rounds: number): void {
   const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
-  const name = `what was acknowledged survives kill -9, ${rounds} times (SEED=${seed})`
-  test(name, (t) => crash(t, command, rounds, new Random(seed)))
-}
-
-async function crash(t: TestContext, command: readonly string[], rounds: number, random: Random): Promise<void> {
-  const file = `${folderOf()}/pets.json`
-  const acknowledged = new Map<number, string>()
-  const serve = [...command, '--snapshot', file]
-  for (let round = 0; round <= rounds; round++) {
-    if (round % 4 === 3) await killDuringStart(serve, file)
-    const server = await run(serve)
-    t.after(() => server.process.kill('SIGKILL'))
-    const kept = await listAll(server)
-    for (const [id, json] of acknowledged) assert.equal(kept[id - 1], json)
-    kept.forEach((json, at) => assert.equal(JSON.parse(json).id, at + 1))
-    if (round < rounds) await addUntilKilled(server, round % 4 === 1 ? file : undefined, acknowledged, random)
-    JSON.parse(readFileSync(file, 'utf8'))
-  }
-  assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} pets were acknowledged in ${rounds} rounds`)
+  test(`what was acknowledged survives kill -9, ${rounds} times (SEED=${seed})`, async (t) => {
+    const random = new Random(seed)
+    const file = `${folderOf()}/pets.json`
+    const acknowledged = new Map<number, string>()
+    const serve = [...command, '--snapshot', file]
+    for (let round = 0; round <= rounds; round++) {
+      if (round % 4 === 3) await killDuringStart(serve, file)
+      const server = await run(t, serve)
+      const kept = await listAll(server)
+      for (const [id, json] of acknowledged) assert.equal(kept[id - 1], json)
+      kept.forEach((json, at) => assert.equal(JSON.parse(json).id, at + 1))
+      if (round < rounds) await addUntilKilled(server, round % 4 === 1 ? file : undefined, acknowledged, random)
+      JSON.parse(readFileSync(file, 'utf8'))
+    }
+    assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} pets were acknowledged in ${rounds} rounds`)
+  })
 }
 
 /** Resolves once a file that stands beside another is there. */

@@ -7,9 +7,9 @@ import { Agent } from 'node:http'
 import { syncBuiltinESMExports } from 'node:module'
 import { describe, test } from 'node:test'
 import { startPetstore } from '../src/petstore.ts'
-import { BEARER, chunk, get, HOST, LogReader, open, request } from './http/raw.ts'
-import { assertApiHeaders, assertLast, assertNext, check, type Expected, send, start } from './support.ts'
-import { AUTHORIZATION, folderOf, KEY, temporaryFile, words } from './support.ts'
+import { BEARER, chunk, get, HOST, open, request } from './http/raw.ts'
+import { assertApiHeaders, assertLast, assertNext, check, type Expected, FakeStream, send, start } from './support.ts'
+import { AUTHORIZATION, folderOf, KEY, petsIn, temporaryFile, words } from './support.ts'
 
 const REX = { name: 'Rex', categoryId: 1, status: 'sold' } as const
 const BODY = JSON.stringify(REX)
@@ -24,13 +24,12 @@ describe('Addresses', () => {
     assert.equal(page.headers['link'], '</shop/eu/v1/pets?limit=1&after=1>; rel="next"')
     const created = await check(shop, 'POST', '/shop/eu/v1/pets', 201, { body: BODY })
     assert.equal(created.headers.location, '/shop/eu/v1/pets/3')
-    for (const path of ['/shop/eu/v1', '/shop/eu/v1/x', '/shop/e%75/v1/x'])
-      await check(shop, 'GET', path, '401 unauthorized', NO_KEY)
-    for (const path of ['/v1/pets', '/shop/eu/v2', '/shop%2Feu/v1/pets'])
-      await check(shop, 'GET', path, '404 not_found', NO_KEY)
+    const [inside, outside] = ['/shop/eu/v1 /shop/eu/v1/x /shop/e%75/v1/x', '/v1/pets /shop/eu/v2 /shop%2Feu/v1/pets']
+    for (const path of words(inside)) await check(shop, 'GET', path, '401 unauthorized', NO_KEY)
+    for (const path of words(outside)) await check(shop, 'GET', path, '404 not_found', NO_KEY)
   })
 
-  test('outside the base path: a page, its document and the probes, by GET and HEAD without a key', async (t) => {
+  test('outside the base path: page, document and probes, by GET and HEAD without a key; anything else is 404', async (t) => {
     const petstore = await start(t)
     for (const path of ['/', '/openapi.json', '/livez', '/readyz']) {
       const got = await check(petstore, 'GET', path, 200, NO_KEY)
@@ -39,29 +38,25 @@ describe('Addresses', () => {
       assert.equal(got.headers['content-type'], path === '/' ? 'text/html; charset=utf-8' : 'application/json')
       await check(petstore, 'POST', path, '405 method_not_allowed', NO_KEY)
     }
-    await check(await start(t, { page: false }), 'GET', '/', '404 not_found')
-  })
-
-  test('outside the base path: anything else is 404, and needs no key to say so', async (t) => {
-    const petstore = await start(t)
     const near = '/pets /v2/pets /V1/pets /v1pets /v10/pets /v1%2Fpets /v // //pets //v1/pets /livez/ /%zz /__proto__'
     for (const path of words(near)) {
       for (const method of ['GET', 'PUT', 'OPTIONS']) await check(petstore, method, path, '404 not_found', NO_KEY)
     }
+    await check(await start(t, { page: false }), 'GET', '/', '404 not_found')
   })
 
   test('matching: exact and case-sensitive, after percent-decoding each segment', async (t) => {
     const petstore = await start(t, { pets: [REX] })
-    for (const path of ['/v1/pets', '/v1/p%65ts', '/%76%31/%70ets', '/v%31/pets', '/v1/pets/%31', '/v1/p%65ts/1']) {
+    for (const path of words('/v1/pets /v1/p%65ts /%76%31/%70ets /v%31/pets /v1/pets/%31 /v1/p%65ts/1')) {
       await check(petstore, 'GET', path, 200)
       await check(petstore, 'GET', path, '401 unauthorized', NO_KEY)
     }
-    const orders = ['/v1/store/orders', '/v1/store/%6Frders', '/v1/store/%6frders']
+    const orders = words('/v1/store/orders /v1/store/%6Frders /v1/store/%6frders')
     for (const path of orders) await check(petstore, 'GET', path, '501 not_implemented')
     const missing = ['', ...words('/ /pet /petss /Pets /p%45ts /pets/ /pets// /pets//1 /pets/1/ /pets/1/2')]
-    const inexact = ['//pets', '/pets%2F', '/pets%2F1', '/pets%20', '/p%2565ts', '/./pets', '/x/../pets', '/pets%/1']
-    const undecodable = ['/%', '/%zz', '/%zz/pets', '/pets/%', '/pets/%1', '/pets/%ff', '/pets/%C3', '/pets/%ED%A0%80']
-    const inherited = ['/constructor', '/__proto__', '/store', '/store/orders/', '/store/orders/1']
+    const inexact = words('//pets /pets%2F /pets%2F1 /pets%20 /p%2565ts /./pets /x/../pets /pets%/1')
+    const undecodable = words('/% /%zz /%zz/pets /pets/% /pets/%1 /pets/%ff /pets/%C3 /pets/%ED%A0%80')
+    const inherited = words('/constructor /__proto__ /store /store/orders/ /store/orders/1')
     for (const path of [...missing, ...inexact, ...undecodable, ...inherited].map((rest) => `/v1${rest}`)) {
       const { headers } = await check(petstore, 'GET', path, '404 not_found')
       assert.equal(headers['deprecation'], undefined, `${path} is not an address of getPet`)
@@ -76,30 +71,25 @@ describe('Addresses', () => {
       const page = await check(petstore, 'GET', `${origin}/v1/p%65ts?limit=1`, 200)
       assert.equal(page.headers['link'], '</v1/pets?limit=1&after=1>; rel="next"')
       await check(petstore, 'GET', `${origin}/v1/pets?limit=0`, '400 invalid_parameter')
-      for (const path of ['/V1/pets', '//v1/pets', '/http://h/v1/pets']) {
-        await check(petstore, 'GET', `${origin}${path}`, '404 not_found', NO_KEY)
+      for (const path of words(`${origin}/V1/pets ${origin}//v1/pets ${origin}/http://h/v1/pets /http://h/v1/pets`)) {
+        await check(petstore, 'GET', path, '404 not_found', NO_KEY)
       }
       for (const root of ['', '/', '?x=/v1/pets', '/?x=/v1/pets']) {
         const page = await check(petstore, 'GET', `${origin}${root}`, 200, NO_KEY)
         assert.equal(page.headers['content-type'], 'text/html; charset=utf-8')
       }
     }
-    await check(petstore, 'GET', '/http://h/v1/pets', '404 not_found', NO_KEY)
-    const bad = words('xhttp://h/v1/pets httpx://h/v1/pets ftp://h/v1/pets ftp://http://h/v1/pets http:///v1/pets')
-    for (const target of [...bad, ...words('http:// http:/v1/pets v1/pets ?limit=1 * ** *?a x/http://h/v1/pets')]) {
-      await check(petstore, 'GET', target, '400 bad_request')
-    }
+    const bad = `xhttp://h/v1/pets httpx://h/v1/pets ftp://h/v1/pets ftp://http://h/v1/pets http:///v1/pets http://
+      http:/v1/pets v1/pets ?limit=1 * ** *?a x/http://h/v1/pets`
+    for (const target of words(bad)) await check(petstore, 'GET', target, '400 bad_request')
     const all = await check(petstore, 'OPTIONS', '*', 204, NO_KEY)
     assert.equal(all.headers.allow, 'GET, HEAD, OPTIONS, POST')
   })
 
   test('query: form-urlencoded, unknown names ignored, a known one twice or empty is 400', async (t) => {
     const petstore = await start(t, { pets: [REX, REX] })
-    for (const query of words(
-      '? ??limit=0 ?x=1&x=2 ?limit=%31 ?lim%69t=1 ?limit=1&& ?status=sold&Limit=0 ?a=%ff&% ?a?b',
-    )) {
-      await check(petstore, 'GET', `/v1/pets${query}`, 200)
-    }
+    const ignored = '? ??limit=0 ?x=1&x=2 ?limit=%31 ?lim%69t=1 ?limit=1&& ?status=sold&Limit=0 ?a=%ff&% ?a?b'
+    for (const query of words(ignored)) await check(petstore, 'GET', `/v1/pets${query}`, 200)
     for (const [name, good] of Object.entries({ limit: '1', after: '1', status: 'sold' })) {
       for (const query of words(`${name}=${good}&${name}=${good} ${name}= ${name} ${name}=%20${good} a=?&${name}=x`)) {
         const { body } = await check(petstore, 'GET', `/v1/pets?${query}`, '400 invalid_parameter')
@@ -110,7 +100,7 @@ describe('Addresses', () => {
   })
 })
 
-test('Order of the checks: a request that fails several is answered by the first, without waiting for its body', async (t) => {
+test('Order of the checks: a request that fails several is answered by the first, no 100 before and its body unread', async (t) => {
   const petstore = await start(t)
   const key = { authorization: AUTHORIZATION }
   const long = { 'content-length': '65537' }
@@ -128,8 +118,10 @@ test('Order of the checks: a request that fails several is answered by the first
     ['GET /v1/pets', { ...key, ...bad }, 200],
   ]
   for (const [line, headers, expected] of rows) {
-    const lines = Object.entries({ host: 'h', ...headers }).map((header) => header.join(': '))
-    await assertNext(await open(t, petstore, request(`${line} HTTP/1.1`, lines)), expected)
+    for (const expect of [{}, { expect: '100-continue' }]) {
+      const lines = Object.entries({ host: 'h', ...expect, ...headers }).map((header) => header.join(': '))
+      await assertNext(await open(t, petstore, request(`${line} HTTP/1.1`, lines)), expected)
+    }
   }
   const full = await start(t, { maxStore: 1 })
   await check(full, 'POST', '/v1/pets', '400 bad_request', { body: '{' })
@@ -143,14 +135,10 @@ describe('Authentication', () => {
   const list = (petstore: { url: string }, authorization: string, expected: Expected) =>
     check(petstore, 'GET', '/v1/pets', expected, { headers: { authorization } })
 
-  test('form: the scheme in any case, one token behind spaces', async (t) => {
+  test('form: any case of the scheme, a token behind spaces; no credentials, another scheme: 401 without a code', async (t) => {
     const petstore = await start(t)
-    const schemes = 'Bearer|bearer|BEARER|bEaReR|Bearer  '.split('|')
-    for (const scheme of schemes) await list(petstore, `${scheme} ${KEY}`, 200)
-  })
-
-  test('no credentials, or another scheme: 401 without an error code', async (t) => {
-    const petstore = await start(t)
+    for (const scheme of 'Bearer|bearer|BEARER|bEaReR|Bearer  '.split('|'))
+      await list(petstore, `${scheme} ${KEY}`, 200)
     const others = `|Bearer|Bearer  |KEY|Basic a2V5|Basic KEY|BearerKEY|Bearers KEY|XBearer KEY|X Bearer KEY|Bearer: KEY`
     for (const form of `${others}|Bearer,KEY|Bearer\tKEY|Bearer\xa0KEY`.split('|')) {
       const authorization = form.replace('KEY', KEY)
@@ -164,24 +152,15 @@ describe('Authentication', () => {
     const parts = [KEY.slice(1), KEY.slice(0, -1), `${KEY}x`, `${LONGEST}x`, LONGEST.slice(1), 'x'.repeat(5_000)]
     // What the key before leaves behind must not complete the one after it.
     const leftOvers = [`${'x'.repeat(12)}-of-ann`, 'the-long-key']
-    const forms = [
-      `${NEXT}é`, // two bytes in UTF-8, which the longest key has no room for
-      `${KEY} ${KEY}`,
-      `${KEY} x`,
-      `\xa0${KEY}`,
-      `${KEY},${KEY}`,
-      `"${KEY}"`,
-      KEY.toUpperCase(),
-      'ké',
-      `%6B${KEY.slice(1)}`,
-    ]
+    const forms = `KEY KEY|KEY x|\xa0KEY|KEY,KEY|"KEY"|ké|%6B${KEY.slice(1)}`.replaceAll('KEY', KEY).split('|')
+    forms.push(KEY.toUpperCase(), `${NEXT}é`) // two bytes in UTF-8, which the longest key has no room for
     for (const key of [...parts, ...leftOvers, ...forms]) {
       const { headers } = await list(petstore, `Bearer ${key}`, '401 unauthorized')
       assert.equal(headers['www-authenticate'], 'Bearer realm="petstore", error="invalid_token"', key)
     }
   })
 
-  test("keys: any number at once, each 8 to 256 characters of RFC 6750's token form, and exchanged at run time", async (t) => {
+  test("keys: any number at once, each 8 to 256 characters of RFC 6750's token form", async (t) => {
     const good = ['12345678', LONGEST, 'AZaz09-._~+/==']
     const petstore = await start(t, { apiKeys: good })
     for (const key of good) await list(petstore, `Bearer ${key}`, 200)
@@ -189,18 +168,6 @@ describe('Authentication', () => {
     for (const key of ['', '1234567', 'x'.repeat(257), ...forms]) {
       await assert.rejects(startPetstore({ apiKeys: [KEY, key] }), /apiKeys/, key)
     }
-    petstore.replaceKeys(['12345678', 'y'.repeat(256)])
-    await list(petstore, `Bearer ${LONGEST}`, '401 unauthorized')
-    for (const key of ['12345678', 'y'.repeat(256)]) await list(petstore, `Bearer ${key}`, 200)
-  })
-
-  test('none configured: one is generated, another one each time', async (t) => {
-    const petstores = await Promise.all([startPetstore(), startPetstore()])
-    t.after(() => Promise.all(petstores.map((petstore) => petstore.close())))
-    const [one, other] = petstores
-    assert.match(one.apiKey, /^[\w-]{32}$/)
-    await list(one, `Bearer ${one.apiKey}`, 200)
-    await list(other, `Bearer ${one.apiKey}`, '401 unauthorized')
   })
 
   test('comparison: every key is compared whole by timingSafeEqual, wherever the difference stands', async (t) => {
@@ -242,7 +209,6 @@ describe('Authentication', () => {
 describe('Animals', () => {
   const add = (petstore: { url: string }, body: string | Buffer, expected: Expected) =>
     check(petstore, 'POST', '/v1/pets', expected, { body })
-  const idsIn = (body: string): number[] => JSON.parse(body).map((pet: { id: number }) => pet.id)
 
   test('ids: 1, 2, 3 … up to 999999999999999; a refused pet uses none', async (t) => {
     const petstore = await start(t, { pets: [REX] })
@@ -257,38 +223,32 @@ describe('Animals', () => {
     await add(full, BODY, '507 store_full')
   })
 
-  test('order of a list: ascending id, at most 20 unless limit says otherwise', async (t) => {
-    const petstore = await start(t, { pets: Array(101).fill(REX) })
-    const ids = Array.from({ length: 101 }, (_, at) => at + 1)
-    const pages = { '': ids.slice(0, 20), '?limit=1': [1], '?limit=100': ids.slice(0, 100), '?after=99': [100, 101] }
-    for (const [query, expected] of Object.entries(pages)) {
-      assert.deepEqual(idsIn((await check(petstore, 'GET', `/v1/pets${query}`, 200)).body), expected, query)
-    }
-  })
-
-  test('walking past limit: the next link has the same filters, and the last page carries none', async (t) => {
-    const pets = Array.from({ length: 9 }, (_, at) => ({ ...REX, status: at % 3 === 0 ? 'sold' : 'pending' }) as const)
+  test('order of a list, walking past limit: by id, with a link that has the same filters but on the last page', async (t) => {
+    const statusAt = (at: number) => (at % 3 === 0 ? 'sold' : 'pending')
+    const pets = Array.from({ length: 101 }, (_, at) => ({ ...REX, status: statusAt(at) }) as const)
     const petstore = await start(t, { pets })
     for (const [query, ids, next] of [
+      ['', [...Array(20).keys()].map((at) => at + 1), 'limit=20&after=20'],
+      ['limit=100', [...Array(100).keys()].map((at) => at + 1), 'limit=100&after=100'],
+      ['limit=100&after=1', [...Array(100).keys()].map((at) => at + 2), undefined],
       ['limit=2&status=sold&other=1', [1, 4], 'limit=2&status=sold&after=4'],
-      ['limit=2&status=sold&after=4', [7], undefined],
-      ['limit=8', [1, 2, 3, 4, 5, 6, 7, 8], 'limit=8&after=8'],
-      ['limit=9', [1, 2, 3, 4, 5, 6, 7, 8, 9], undefined],
-      ['limit=3&after=6', [7, 8, 9], undefined],
-      ['after=9', [], undefined],
+      ['limit=2&status=sold&after=4', [7, 10], 'limit=2&status=sold&after=10'],
+      ['limit=2&status=sold&after=97', [100], undefined],
+      ['after=99', [100, 101], undefined],
       ['after=9223372036854775807', [], undefined],
       ['status=available', [], undefined],
     ] as const) {
       const { headers, body } = await check(petstore, 'GET', `/v1/pets?${query}`, 200)
-      assert.deepEqual(idsIn(body), ids, query)
+      const listed = petsIn(body).map((json) => JSON.parse(json).id)
+      assert.deepEqual(listed, ids, query)
       assert.equal(headers['link'], next && `</v1/pets?${next}>; rel="next"`, query)
     }
   })
 
   test('limit, after: decimal digits without sign or leading zero, within their bounds', async (t) => {
     const petstore = await start(t)
-    const good = words('limit=1 limit=100 after=0 after=1 after=9223372036854775807 limit=5&after=7&status=sold')
-    for (const query of good) await check(petstore, 'GET', `/v1/pets?${query}`, 200)
+    const good = 'limit=1 limit=100 after=0 after=1 after=9223372036854775807 limit=5&after=7&status=sold'
+    for (const query of words(good)) await check(petstore, 'GET', `/v1/pets?${query}`, 200)
     const forms = [' 1', '1 ', '1\n', ...words('+1 -1 01 1.0 1e1 0x1 ١ one Infinity 99999999999999999999')]
     const bad = { limit: [...forms, '0', '101'], after: [...forms, '9223372036854775808'], status: ['gone', 'Sold'] }
     for (const query of Object.entries(bad).flatMap(([name, values]) => values.map((value) => ({ [name]: value })))) {
@@ -298,28 +258,23 @@ describe('Animals', () => {
     assert.match(body, /limit must be .* 1 to 100.*after must be .*status must be one of available, pending, sold/)
   })
 
-  test('body: one JSON object in UTF-8; of a member given twice the last counts', async (t) => {
+  test('body, 201 and 400: one JSON object in UTF-8; of a member twice the last; each invalid field is named', async (t) => {
     const petstore = await start(t)
     const unread = ['', ' ', '{', `${BODY}{}`, `${BODY} x`, "{'name':1}", Buffer.from('{"name":"\xc3("}', 'latin1')]
     for (const body of unread) await add(petstore, body, '400 bad_request')
     assert.ok((await add(petstore, '$', '400 bad_request')).body.includes("'$'")) // a pattern of String.replace
     for (const body of ['[]', 'null', '1', '"x"', `[${BODY}]`]) await add(petstore, body, '400 invalid_pet')
-    const odd = ' {"id":99,"colour":{},"name":1,"categoryId":2,"name":"Rex","status":"sold"}\n'
+    const { body } = await add(petstore, '{"categoryId":"1","status":"lost"}', '400 invalid_pet')
+    assert.match(body, /name is required.*string.*categoryId must be.*status must be one of available, pending, sold/)
+    const odd = ' {"status":"sold","id":99,"colour":{},"name":1,"categoryId":2,"name":"Rex"}\n'
     const added = await add(petstore, odd, 201)
     assert.equal(added.body, '{"id":1,"name":"Rex","categoryId":2,"status":"sold"}')
+    assert.equal(added.headers.location, '/v1/pets/1')
   })
 
   test('name: any JSON string, kept code unit for code unit', async (t) => {
     const petstore = await start(t)
-    for (const name of [
-      '',
-      '\0\n"\\/',
-      'Zoë 🐕\ufffd',
-      '\ud800 and \udc00',
-      '</script>',
-      '__proto__',
-      'x'.repeat(10_000),
-    ]) {
+    for (const name of ['', '\0\n"\\/', 'Zoë 🐕\ufffd', '\ud800 and \udc00', '__proto__', 'x'.repeat(10_000)]) {
       const { headers } = await add(petstore, JSON.stringify({ name, categoryId: 1 }), 201)
       const got = await check(petstore, 'GET', headers.location ?? '', 200)
       assert.equal(JSON.parse(got.body).name, name)
@@ -346,54 +301,32 @@ describe('Animals', () => {
     for (const status of ['available', 'pending', 'sold', undefined]) {
       assert.equal(JSON.parse((await add(petstore, JSON.stringify({ ...REX, status }), 201)).body).status, status)
     }
-    for (const status of [null, 'Sold', '', 1, ['sold']])
+    for (const status of [null, 'Sold', '', 1, ['sold']]) {
       await add(petstore, JSON.stringify({ ...REX, status }), '400 invalid_pet')
-  })
-
-  test('400 and 201: every invalid field and what it must be; Location, and members in their order', async (t) => {
-    const petstore = await start(t)
-    const { body } = await add(petstore, '{"categoryId":"1","status":"lost"}', '400 invalid_pet')
-    assert.match(body, /name is required.*string.*categoryId must be.*status must be one of available, pending, sold/)
-    const added = await add(petstore, '{"status":"sold","categoryId":7,"name":"Rex"}', 201)
-    assert.equal(added.headers.location, '/v1/pets/1')
-    assert.equal(added.body, '{"id":1,"name":"Rex","categoryId":7,"status":"sold"}')
-  })
-
-  test('petId and deprecation: what is not the id of a pet is 404, and every 200 and 404 tells of the end', async (t) => {
-    const petstore = await start(t, { pets: [REX] })
-    const huge = ['9007199254740993', '9223372036854775807', '18446744073709551617', '1'.repeat(1_000)]
-    const forms = ['0', '2', '-1', '+1', '01', '1.0', '1e0', 'x', '1;a=b', '..', '{petId}', 'constructor', '__proto__']
-    const decoded = ['%20', '%31%20', '%00', '%2F', '1%2f', 'a%2Fb%2Fc', '%2531', '%EF%BC%91', '%2E%2E', '%25']
-    for (const petId of ['1', '%31', ...forms, ...huge, ...decoded]) {
-      const isHere = petId === '1' || petId === '%31'
-      const { headers } = await check(petstore, 'GET', `/v1/pets/${petId}`, isHere ? 200 : '404 not_found')
-      assert.equal(headers['deprecation'], '@1795132800', petId)
     }
-    assert.equal((await check(petstore, 'GET', '/v1/pets', 200)).headers['deprecation'], undefined)
   })
 
   for (const getPet of ['deprecated', 'gone'] as const) {
-    test(`deprecation: getPet tells its end and its successor (${getPet}), with and without the page`, async (t) => {
-      for (const [page, about] of [
-        [true, '</>; rel="deprecation"; type="text/html"'],
-        [false, '</openapi.json>; rel="deprecation"; type="application/json"'],
-      ] as const) {
+    test(`petId and deprecation: what is no id is 404; each response tells the end, also without page (${getPet})`, async (t) => {
+      const huge = ['9007199254740993', '9223372036854775807', '18446744073709551617', '1'.repeat(1_000)]
+      const forms = words('0 2 -1 +1 01 1.0 1e0 x 1;a=b .. {petId} constructor __proto__')
+      const decoded = words('%20 %31%20 %00 %2F 1%2f a%2Fb%2Fc %2531 %EF%BC%91 %2E%2E %25')
+      for (const page of [true, false]) {
+        const [target, type] = page ? ['/', 'text/html'] : ['/openapi.json', 'application/json']
+        const link = `</v1/pets>; rel="successor-version", <${target}>; rel="deprecation"; type="${type}"`
         const petstore = await start(t, { pets: [REX], getPet, page })
-        for (const [petId, status] of Object.entries({ 1: 200, 2: 404, x: 404 })) {
-          const isGone = getPet === 'gone'
-          const { headers } = await check(petstore, 'GET', `/v1/pets/${petId}`, isGone ? '410 gone' : status)
-          assert.equal(headers['deprecation'], isGone ? undefined : '@1795132800')
+        for (const petId of ['1', '%31', ...forms, ...huge, ...decoded]) {
+          const status = petId === '1' || petId === '%31' ? 200 : '404 not_found'
+          const { headers } = await check(petstore, 'GET', `/v1/pets/${petId}`, getPet === 'gone' ? '410 gone' : status)
+          assert.equal(headers['deprecation'], getPet === 'gone' ? undefined : '@1795132800', petId)
           assert.equal(headers['sunset'], 'Thu, 05 Dec 2030 00:00:00 GMT')
-          assert.equal(headers['link'], `</v1/pets>; rel="successor-version", ${about}`)
+          assert.equal(headers['link'], link)
         }
-        assert.equal((await check(petstore, 'GET', '/v1/pets', 200)).headers['sunset'], undefined)
+        const { headers } = await check(petstore, 'GET', '/v1/pets', 200)
+        assert.deepEqual([headers['deprecation'], headers['sunset']], [undefined, undefined])
       }
     })
   }
-
-  test('GET {base}/store/orders: 501', async (t) => {
-    await check(await start(t), 'GET', '/v1/store/orders', '501 not_implemented')
-  })
 })
 
 describe('Methods, media types, headers', () => {
@@ -421,10 +354,8 @@ describe('Methods, media types, headers', () => {
     const allows = { '/v1/pets': `${read}, POST`, '/v1/pets/1': read, '/v1/store/orders': read, '/': read }
     for (const [path, allow] of Object.entries(allows)) {
       const { headers, body } = await check(petstore, 'OPTIONS', `${path}?limit=0`, 204, NO_KEY)
-      assert.deepEqual(
-        [headers.allow, headers['content-length'], headers['content-type'], body],
-        [allow, undefined, undefined, ''],
-      )
+      const { allow: allowed, 'content-length': length, 'content-type': type } = headers
+      assert.deepEqual([allowed, length, type, body], [allow, undefined, undefined, ''])
       for (const method of ['PUT', 'DELETE', 'PATCH', 'TRACE', ...(allow === read ? ['POST'] : [])]) {
         const { headers, body } = await check(petstore, method, path, '405 method_not_allowed')
         assert.equal(headers.allow, allow)
@@ -436,25 +367,20 @@ describe('Methods, media types, headers', () => {
 
   test('Content-Type: application/json, charset absent or utf-8, any case; none counts as JSON; else 415 with Accept', async (t) => {
     const petstore = await start(t)
-    const good = ['', ';', '; ', ';;', '; a=b', '; charset=utf-8', ';charset="UTF-8"', '; CHARSET=Utf-8 ; a=b']
-    good.push(
-      '; xcharset=latin1',
-      '; charsets=latin1',
-      ';  a="b;c";  charset  =  "utf-8" ',
-      '; charset=utf-8; charset=utf-8',
-    )
-    good.push('; a="; charset=latin1; "', '; a="\\"; charset=latin1; "')
+    const plain = '|;|; |;;|; a=b|; charset=utf-8|;charset="UTF-8"|; CHARSET=Utf-8 ; a=b|; charset=utf-8; charset=utf-8'
+    const good = `${plain}|; xcharset=latin1|; charsets=latin1`.split('|')
+    good.push(';  a="b;c";  charset  =  "utf-8" ', '; a="; charset=latin1; "', '; a="\\"; charset=latin1; "')
     for (const type of good.flatMap((rest) => [`application/json${rest}`, `Application/JSON${rest}`])) {
       await check(petstore, 'POST', '/v1/pets', 201, { headers: { 'content-type': type }, body: BODY })
     }
     await check(petstore, 'POST', '/v1/pets', 201, { body: BODY })
     const types = '|text/plain|text/json|text/plain; application/json|xapplication/json|text/application/json|*/*|json'
-    const longer = ['x', '-patch+json', ', text/plain', ' charset=utf-8', ' x', '/x']
-    longer.push('; charset=utf-8; charset=latin1', '; charset=latin1; charset=utf-8')
-    for (const name of words(`latin1 utf-16 utf8 utf-8x xutf-8 "" "utf-8 utf-8" "xutf-8" 'utf-8'`)) {
+    const longer = 'x|-patch+json|, text/plain| charset=utf-8| x|/x|; charset=utf-8; charset=latin1'.split('|')
+    longer.push('; charset=latin1; charset=utf-8', '; charset=')
+    const charsets = `latin1|utf-16|utf8|utf-8x|xutf-8|""|"utf-8 utf-8"|"xutf-8"|'utf-8'|"utf-8 "|utf-8 latin1`
+    for (const name of charsets.split('|')) {
       longer.push(`; charset=${name}`, `;charset=${name};a=b`, `; a="b";  CHARSET  =  ${name}`)
     }
-    for (const name of ['', 'utf-8 latin1', '"utf-8 "']) longer.push(`; charset=${name}`)
     for (const type of [...types.split('|'), ...longer.map((rest) => `application/json${rest}`)]) {
       const sent = { headers: { 'content-type': type }, body: BODY }
       const { headers } = await check(petstore, 'POST', '/v1/pets', '415 unsupported_media_type', sent)
@@ -464,13 +390,13 @@ describe('Methods, media types, headers', () => {
 
   test('Content-Type: a Content-Encoding other than identity is 415', async (t) => {
     const petstore = await start(t)
-    const others = 'gzip|br|x-gzip|identity, gzip|gzip, identity|xidentity|identityx'
-    for (const coding of `identity|Identity|IDENTITY|${others}`.split('|')) {
-      const isPlain = coding.toLowerCase() === 'identity'
+    for (const coding of words('identity Identity IDENTITY')) {
+      await check(petstore, 'POST', '/v1/pets', 201, { headers: { 'content-encoding': coding }, body: BODY })
+    }
+    for (const coding of 'gzip|br|x-gzip|identity, gzip|gzip, identity|xidentity|identityx'.split('|')) {
       const sent = { headers: { 'content-encoding': coding }, body: BODY }
-      const { headers } = await check(petstore, 'POST', '/v1/pets', isPlain ? 201 : '415 unsupported_media_type', sent)
-      const [type, accepted] = isPlain ? [] : ['application/json', 'identity']
-      assert.deepEqual([headers.accept, headers['accept-encoding']], [type, accepted])
+      const { headers } = await check(petstore, 'POST', '/v1/pets', '415 unsupported_media_type', sent)
+      assert.deepEqual([headers.accept, headers['accept-encoding']], ['application/json', 'identity'])
     }
   })
 
@@ -500,17 +426,6 @@ describe('Methods, media types, headers', () => {
         await assertNext(connection, 201, 200)
       }
     }
-    const rows: [line: string, lines: string[], expected: Expected][] = [
-      ['POST /v1/pets', [length], '401 unauthorized'],
-      ['POST /v1/cats', [BEARER, length], '404 not_found'],
-      ['PUT /v1/pets', [BEARER, length], '405 method_not_allowed'],
-      ['POST /v1/pets', [BEARER, length, 'Content-Type: text/plain'], '415 unsupported_media_type'],
-      ['POST /v1/pets', [BEARER, `Content-Length: ${BODY.length + 1}`], '413 content_too_large'],
-      ['POST /v1/pets', [BEARER, length, 'Expect: 200-ok'], '417 expectation_failed'],
-    ]
-    for (const [line, lines, expected] of rows) {
-      await assertLast(await open(t, petstore, request(`${line} HTTP/1.1`, [HOST, ...lines, EXPECT])), expected, line)
-    }
     for (const expectation of ['200-ok', '100-continued', 'x100-continue', '100', '']) {
       await assertLast(await wanting(length, `Expect: ${expectation}`), '417 expectation_failed', expectation)
     }
@@ -519,8 +434,8 @@ describe('Methods, media types, headers', () => {
   test('every API answer: type, length, no-store, nosniff, and no word of what serves it; Accept is ignored', async (t) => {
     const petstore = await start(t, { pets: [{ ...REX, name: 'Zoë 🐕' }] })
     const headers = { accept: 'text/html, */*;q=0' }
-    for (const [method, path] of Object.entries({ GET: '/v1/pets', POST: '/v1/pets', TRACE: '/v1/pets' })) {
-      const answer = await send(petstore, method, path, { headers, body: method === 'POST' ? BODY : '' })
+    for (const method of ['GET', 'POST', 'TRACE']) {
+      const answer = await send(petstore, method, '/v1/pets', { headers, body: method === 'POST' ? BODY : '' })
       assertApiHeaders(answer)
       assert.ok(answer.headers.date)
     }
@@ -531,10 +446,8 @@ describe('Methods, media types, headers', () => {
     const good = ['a', 'AZ_az.09-', 'x'.repeat(127), 'x'.repeat(128)]
     const bad = ['', 'x'.repeat(129), 'a b', 'a/b', ' a/', '/a', 'a/', 'ä', 'a\tb', 'a, b']
     for (const id of [...good, ...bad]) {
-      for (const path of ['/v1/pets', '/v1/x']) {
-        const { headers } = await send(petstore, 'GET', path, { headers: { 'x-request-id': id } })
-        assert.equal(headers['x-request-id'], good.includes(id) ? id : undefined, id)
-      }
+      const { headers } = await check(petstore, 'GET', '/v1/x', '404 not_found', { headers: { 'x-request-id': id } })
+      assert.equal(headers['x-request-id'], good.includes(id) ? id : undefined, id)
     }
   })
 })
@@ -560,16 +473,16 @@ describe('Errors', () => {
     await check(petstore, 'POST', '/v1/pets', '503 storage_failed', { body: BODY })
     await check(petstore, 'GET', '/readyz', '503 storage_failed')
     await check(petstore, 'GET', '/livez', 200)
+    assert.equal(petsIn((await check(petstore, 'GET', '/v1/pets', 200)).body).length, 1)
     renameSync(`${folder}-away`, folder)
     await check(petstore, 'GET', '/readyz', 200)
-    assert.equal(JSON.parse((await check(petstore, 'GET', '/v1/pets', 200)).body).length, 1)
     const again = await check(petstore, 'POST', '/v1/pets', 201, { body: BODY })
     assert.equal(again.headers.location, '/v1/pets/2')
     await petstore.close()
   })
 
   test('500 internal_error: the message tells nothing of the cause; the log does', async (t) => {
-    const logStream = new LogReader()
+    const logStream = new FakeStream()
     const petstore = await start(t, { log: 'json', logStream })
     t.mock.method(URLSearchParams.prototype, 'getAll', () => {
       throw new Error('the secret')

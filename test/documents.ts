@@ -1,28 +1,39 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
+import { promisify } from 'node:util'
+
+export const exec: typeof execFile.__promisify__ = promisify(execFile)
 
 const ROOT = new URL('../', import.meta.url)
 
-/** The documents, by their paths. */
 export const DOCUMENTS: readonly string[] = [
-  ...readdirSync(ROOT).filter((name) => name.endsWith('.md')),
-  ...readdirSync(new URL('docs/', ROOT), { encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md'))
-    .map((name) => `docs/${name}`),
-]
-
-export interface Block {
-  language: string
-  code: string
-}
+  ...readdirSync(ROOT),
+  ...readdirSync(new URL('docs/', ROOT), 'utf8').map((name) => `docs/${name}`),
+].filter((path) => path.endsWith('.md'))
 
 export function read(path: string): string {
   return readFileSync(new URL(path, ROOT), 'utf8')
 }
 
 /** The code blocks of a document, in their order; of one chapter of it, if one is given. */
-export function blocksOf(path: string, chapter?: string): Block[] {
+export function blocksOf(path: string, chapter?: string): { language: string; code: string }[] {
   const text = read(path)
   const [part = ''] =
     chapter === undefined ? [text] : text.split(/^(?=## )/m).filter((one) => one.startsWith(`## ${chapter}\n`))
   return Array.from(part.matchAll(/^```(\w*)\n(.*?)\n```$/gms), ([, language = '', code = '']) => ({ language, code }))
+}
+
+/** Runs the README's tour at this base address, and asserts that its commands print what is shown. */
+export async function runTour(url: string, key: string): Promise<void> {
+  const [settings, ...blocks] = blocksOf('README.md', 'A tour')
+  const here = settings?.code.replace('http://127.0.0.1:8080/v1', url).replace('my-secret-key', key) ?? ''
+  assert.ok(here.includes(url) && here.includes(key))
+  assert.equal(blocks.length, 2 * 5)
+  for (let at = 0; at < blocks.length; at += 2) {
+    const { language, code = '' } = blocks[at] ?? {}
+    assert.equal(language, 'sh')
+    const { stdout } = await exec('sh', ['-c', `${here}\n${code}`])
+    assert.equal(stdout.replaceAll('\r', '').trim(), blocks[at + 1]?.code, code)
+  }
 }

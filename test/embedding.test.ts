@@ -1,36 +1,15 @@
 // What a test suite relies on that embeds petstores: they share nothing, and leave nothing behind.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, existsSync } from 'node:fs'
-import { text } from 'node:stream/consumers'
 import { describe, test, type TestContext } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import * as petstoreServer from '../src/index.ts'
 import { type NewPet, type Pet, type Petstore } from '../src/index.ts'
-import { AUTHORIZATION, check, FakeStream, folderOf, KEY, send, start } from './support.ts'
+import { Running } from './process.ts'
+import { check, FakeStream, folderOf, KEY, send, start } from './support.ts'
 
 const { createPetstore, startPetstore } = petstoreServer
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' } // 52 bytes in the store, and 100 more are counted
-const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
 const portOf = (url = '') => Number(new URL(url).port)
-
-/** Runs a module in a process of its own, which ends by itself; resolves to what it prints. */
-async function runAlone(code: string): Promise<string> {
-  const prelude = `
-    import { startPetstore, createPetstore } from './src/index.ts'
-    import { send } from './test/support.ts'
-    process.stdout, process.stderr
-    const outputs = process.getActiveResourcesInfo()
-    const apiKeys = ['${KEY}']\n`
-  const flags = ['--import', 'tsx', '--expose-gc', '--input-type=module', '--eval', prelude + code]
-  const cwd = fileURLToPath(new URL('..', import.meta.url))
-  const child = spawn(process.execPath, flags, { cwd, stdio: ['ignore', 'pipe', 'pipe'] })
-  const [stdout, stderr, [status]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
-  assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
-  return stdout
-}
 
 /** The pets that are on disk: those of a petstore that starts on a copy of the files, as after a crash. */
 async function keptIn(t: TestContext, snapshot: string): Promise<Pet[]> {
@@ -52,11 +31,12 @@ const MAKERS: Record<string, (options?: object) => Promise<Petstore>> = {
 for (const [name, make] of Object.entries(MAKERS)) {
   describe(`${name}()`, () => {
     test('has its defaults: empty, a generated key, /v1, and no word in the log', async () => {
-      await using petstore = await make()
+      const logStream = new FakeStream()
+      await using petstore = await make({ logStream })
       assert.match(petstore.url, /^http:\/\/(?:127\.0\.0\.1:\d+|petstore\.invalid)\/v1$/)
       assert.match(petstore.apiKey, /^[\w-]{32}$/)
       assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [[], [], []])
-      assert.deepEqual([petstore.controlUrl, petstore.log.on], [undefined, false])
+      assert.deepEqual([petstore.controlUrl, petstore.log.on, logStream.listenerCount('error')], [undefined, false, 0])
       assert.deepEqual(petstore.headers, { authorization: `Bearer ${petstore.apiKey}` })
       assert.equal((await petstore.fetch(`${petstore.url}/pets`, petstore)).status, 200)
     })
@@ -79,23 +59,19 @@ for (const [name, make] of Object.entries(MAKERS)) {
       await using petstore = await make({ apiKeys: [KEY, 'second-key'] })
       assert.equal(petstore.apiKey, KEY)
       const valid = async () => {
-        const all = [KEY, 'second-key', 'third-key', 'fourth-key', 'fifth-key']
-        const statuses = all.map(async (key) => {
-          return (await petstore.fetch(`${petstore.url}/pets`, { headers: { authorization: `Bearer ${key}` } })).ok
-        })
-        return (await Promise.all(statuses)).flatMap((ok, at) => (ok ? (all[at] ?? []) : []))
+        const headers = [KEY, 'second-key', 'third-key', 'fourth-key', 'fifth-key'].map((key) => `Bearer ${key}`)
+        const ask = (authorization: string) => petstore.fetch(`${petstore.url}/pets`, { headers: { authorization } })
+        return (await Promise.all(headers.map(ask))).map(({ ok }) => ok)
       }
-      assert.deepEqual(await valid(), [KEY, 'second-key'])
+      assert.deepEqual(await valid(), [true, true, false, false, false])
       const keys = ['second-key', 'third-key']
       petstore.replaceKeys(keys)
       keys[0] = 'fourth-key'
-      assert.deepEqual(await valid(), ['second-key', 'third-key'])
-      const message = /^apiKeys must be an array of one key or more, each 8 to 256 characters [^5]*(, not a string)?$/
-      for (const given of [[], ['fifth-key', 'short'], ['fifth-key', 5], 'fifth-key', undefined, null]) {
-        const name = Array.isArray(given) && !given.includes(5) ? 'RangeError' : 'TypeError'
-        assert.throws(() => Reflect.apply(petstore.replaceKeys, undefined, [given]), { name, message })
+      for (const given of [[], ['fifth-key', 'short'], ['fifth-key', 5], 'fifth-key', undefined]) {
+        const message = /^apiKeys must be an array of one key or more, each 8 to 256 characters [^5]*$/
+        assert.throws(() => Reflect.apply(petstore.replaceKeys, undefined, [given]), { message })
       }
-      assert.deepEqual(await valid(), ['second-key', 'third-key'])
+      assert.deepEqual(await valid(), [false, true, true, false, false])
     })
 
     test('adds pets, exact over int64, beside the journal', async () => {
@@ -103,13 +79,12 @@ for (const [name, make] of Object.entries(MAKERS)) {
       const newPets: NewPet[] = [
         { name: '\ud800 Zoë', categoryId: 2n ** 63n - 1n },
         { name: '', categoryId: -(2n ** 63n), status: 'pending' },
-        { name: 'x', categoryId: 2 ** 53 - 1 },
       ]
       const expected = newPets.map((pet, at) => ({ id: at + 2, ...pet }))
       assert.deepEqual(await petstore.add(...newPets), expected)
-      assert.deepEqual(await petstore.add({ name: 'y', categoryId: 7n }), [{ id: 5, name: 'y', categoryId: 7 }])
+      assert.deepEqual(await petstore.add({ name: 'y', categoryId: 7n }), [{ id: 4, name: 'y', categoryId: 7 }])
       assert.deepEqual(await petstore.add(), [])
-      assert.deepEqual(petstore.pets.slice(0, 4), [{ id: 1, ...REX }, ...expected])
+      assert.deepEqual(petstore.pets.slice(0, 3), [{ id: 1, ...REX }, ...expected])
       assert.deepEqual(petstore.requests, [])
     })
 
@@ -117,23 +92,24 @@ for (const [name, make] of Object.entries(MAKERS)) {
       await using petstore = await make({ pets: [REX] })
       await petstore.fetch(petstore.url)
       petstore.inject({ operation: '*', status: 503 })
-      const refuses = async (change: (...pets: never[]) => unknown, args: unknown[], why: string) => {
-        const error = { name: 'TypeError', message: new RegExp(`^newPets must be an array of NewPet: ${why}`) }
-        await assert.rejects(async () => Reflect.apply(change, undefined, args), error)
-      }
-      const why = 'in item 2, name must be a string; categoryId must be '
-      await refuses(petstore.add, [REX, { name: 1, categoryId: 2n ** 63n }], why)
-      await refuses(petstore.reset, [[REX, { name: 1, categoryId: 2n ** 63n }]], why)
-      const spread = { name: 'TypeError', message: 'add takes pets one by one: spread the array, add(...pets)' }
-      await assert.rejects(async () => Reflect.apply(petstore.add, undefined, [[REX]]), spread)
-      for (const newPets of ['', 0, null, {}, 'Rex', false]) await refuses(petstore.reset, [newPets], '')
+      const wrong = [REX, { name: 1, categoryId: 2n ** 63n }]
+      const message = /^newPets must be an array of NewPet: in item 2, name must be a string; categoryId must be /
+      const refuses = (change: (...pets: never[]) => unknown, given: unknown[], message: RegExp) =>
+        assert.rejects(async () => Reflect.apply(change, undefined, given), { name: 'TypeError', message })
+      await refuses(petstore.add, wrong, message)
+      await refuses(petstore.add, [wrong], /^add takes pets one by one: spread the array, add\(\.\.\.pets\)$/)
+      await refuses(petstore.reset, [wrong], message)
+      for (const given of ['', null, {}])
+        await refuses(petstore.reset, [given], /^newPets must be an array of NewPet: /)
       assert.deepEqual(petstore.pets, [{ id: 1, ...REX }])
       assert.deepEqual([petstore.requests.length, petstore.pendingFaults.length], [1, 1])
     })
 
     test('goes back to the pets that it began with, or begins with others, ids from 1 on', async () => {
-      await using petstore = await make({ pets: [REX], apiKeys: [KEY] })
-      const listPets = async () => (await petstore.fetch(`${petstore.url}/pets?limit=2`, { headers: HEADERS })).text()
+      const pets = [{ ...REX, age: 9 }] // its unknown member is left behind, and it is read once
+      await using petstore = await make({ pets, apiKeys: [KEY] })
+      pets.pop()
+      const listPets = async () => (await petstore.fetch(`${petstore.url}/pets?limit=2`, petstore)).text()
       await petstore.add(REX, REX)
       await listPets()
       petstore.inject({ operation: '*', status: 503 })
@@ -153,45 +129,22 @@ for (const [name, make] of Object.entries(MAKERS)) {
   })
 }
 
-describe('a petstore with a snapshot', () => {
-  test('has on disk what add() and reset() did when they resolve, and takes nothing once it is closed', async (t) => {
-    const snapshot = `${folderOf(t)}/pets.json`
-    await assert.rejects(startPetstore({ snapshot, pets: [REX, REX], maxStore: 303 }), RangeError)
-    const petstore = await start(t, { snapshot, pets: [REX] }) // of those that were refused, none is there
-    const tom = { name: 'Tom', categoryId: 2n ** 63n - 1n }
-    assert.deepEqual(await keptIn(t, snapshot), [{ id: 1, ...REX }])
-    await petstore.add(tom)
-    assert.deepEqual(await keptIn(t, snapshot), petstore.pets)
-    assert.equal(petstore.pets.length, 2)
-    await petstore.reset([tom])
-    assert.deepEqual(await keptIn(t, snapshot), [{ id: 1, ...tom }])
-    await petstore.reset()
-    await petstore.close()
-    await assert.rejects(petstore.add(REX), { message: 'Cannot add pet 1 of 1: it could not be stored' })
-    await assert.rejects(petstore.reset([]), { message: /closed/ })
-    assert.deepEqual(petstore.pets, [{ id: 1, ...REX }])
-    assert.deepEqual(await keptIn(t, snapshot), [{ id: 1, ...REX }])
-  })
-
-  test('has kept what was answered 201, and a reset that resolved, while it closed, and nothing else', async (t) => {
-    for (let turns = 0; turns < 5; turns++) {
-      const snapshot = `${folderOf(t)}/pets.json`
-      const petstore = await start(t, { snapshot })
-      const create = async (categoryId: number) => {
-        const body = JSON.stringify({ name: 'Rex', categoryId })
-        return (await petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers: HEADERS, body })).status
-      }
-      const resetting = Promise.allSettled([petstore.reset([REX])])
-      const creating = Promise.all(Array.from({ length: 20 }, (_, at) => create(at)))
-      for (let count = 0; count < turns; count++) await turn()
-      const [statuses, [reset]] = await Promise.all([creating, resetting, petstore.close()])
-      assert.ok(statuses.every((status) => status === 201 || status === 503))
-      const created = [...statuses.keys()].filter((at) => statuses[at] === 201)
-      const categoryIds = petstore.pets.map(({ categoryId }) => categoryId)
-      assert.deepEqual(categoryIds, [...(reset.status === 'fulfilled' ? [1] : []), ...created])
-      assert.deepEqual(await keptIn(t, snapshot), petstore.pets)
-    }
-  })
+test('a petstore with a snapshot has on disk what add() and reset() did when they resolve, and nothing once it is closed', async (t) => {
+  const snapshot = `${folderOf(t)}/pets.json`
+  await assert.rejects(startPetstore({ snapshot, pets: [REX, REX], maxStore: 303 }), RangeError)
+  const petstore = await start(t, { snapshot, pets: [REX] }) // of those that were refused, none is there
+  assert.deepEqual(await keptIn(t, snapshot), [{ id: 1, ...REX }])
+  const tom = { name: 'Tom', categoryId: 2n ** 63n - 1n }
+  await petstore.add(tom)
+  assert.deepEqual((await keptIn(t, snapshot))[1], { id: 2, ...tom })
+  await petstore.reset([tom])
+  assert.deepEqual(await keptIn(t, snapshot), [{ id: 1, ...tom }])
+  const adding = petstore.add(REX)
+  await petstore.close()
+  const kept = [{ id: 1, ...tom }, ...(await adding)]
+  await assert.rejects(petstore.add(REX), { message: 'Cannot add pet 1 of 1: it could not be stored' })
+  await assert.rejects(petstore.reset([]), { message: /closed/ })
+  for (const pets of [petstore.pets, await keptIn(t, snapshot)]) assert.deepEqual(pets, kept)
 })
 
 test('petstores that log to one stream watch it once, and each writes its lines', async () => {
@@ -214,8 +167,6 @@ test('an address that cannot be listened on leaves nothing open, and close() fre
   await free.close()
   await assert.rejects(startPetstore({ ...freed, controlPort: port }), error)
   await assert.rejects(startPetstore({ ...freed, controlPort: freed.port }), { code: 'EADDRINUSE' })
-  const message = /^Cannot listen on 192\.0\.2\.1:0: ./
-  await assert.rejects(startPetstore({ ...freed, controlHost: '192.0.2.1', controlPort: 0 }), { message })
   let controlPort = 0
   for (let count = 0; count < 20; count++) {
     await using petstore = await startPetstore({ ...freed, controlPort })
@@ -224,32 +175,36 @@ test('an address that cannot be listened on leaves nothing open, and close() fre
   }
 })
 
-test('100 petstores at once each answer only for themselves', async (t) => {
+test('100 petstores at once each have a key of their own, and answer only for themselves', async (t) => {
   const starting = [...Array(100).keys()].map((at) => startPetstore({ pets: Array(at % 7).fill(REX), controlPort: 0 }))
   const petstores = await Promise.all(starting)
   t.after(() => Promise.all(petstores.map((petstore) => petstore.close())))
   assert.equal(new Set(petstores.flatMap(({ url, controlUrl, apiKey }) => [url, controlUrl, apiKey])).size, 300)
   const use = async (petstore: Petstore, at: number) => {
-    const headers = { authorization: `Bearer ${petstore.apiKey}` }
+    const { headers } = petstore
     const status = at % 3 === 0 ? 503 : 200
     if (status === 503) petstore.inject({ operation: 'listPets', status })
-    const body = JSON.stringify({ name: `pet of ${at}`, categoryId: at })
-    await check(petstore, 'POST', '/v1/pets', 201, { headers, body })
+    const pet = { name: `pet of ${at}`, categoryId: at }
+    await check(petstore, 'POST', '/v1/pets', 201, { headers, body: JSON.stringify(pet) })
     await check(petstores[(at + 1) % 100] ?? petstore, 'GET', `/v1/pets/${at}`, 401, { headers })
     await check(petstore, 'GET', '/v1/pets', status, { headers })
+    return { pet, seen: ['createPet 201', 'getPet 401', `listPets ${status}`] }
   }
-  await Promise.all(petstores.map(use))
-  for (const [at, { pets, requests, pendingFaults }] of petstores.entries()) {
-    assert.deepEqual(pets.slice(at % 7), [{ id: (at % 7) + 1, name: `pet of ${at}`, categoryId: at }])
-    const seen = requests.map(({ operation, status }) => `${operation} ${status}`).sort()
-    assert.deepEqual(seen, ['createPet 201', 'getPet 401', `listPets ${at % 3 === 0 ? 503 : 200}`])
-    assert.deepEqual(pendingFaults, [])
+  for (const [at, { pet, seen }] of (await Promise.all(petstores.map(use))).entries()) {
+    const { pets = [], requests = [], pendingFaults } = petstores[at] ?? {}
+    assert.deepEqual([pets.slice(at % 7), pendingFaults], [[{ id: (at % 7) + 1, ...pet }], []])
+    assert.deepEqual(requests.map(({ operation, status }) => `${operation} ${status}`).sort(), seen)
   }
 })
 
 test('closed petstores, and one without a socket, leave nothing taken: a process that holds them ends', async (t) => {
-  const output = await runAlone(`
-    const { Agent } = await import('node:http')
+  const code = `
+    import { Agent } from 'node:http'
+    import { startPetstore, createPetstore } from './src/index.ts'
+    import { send } from './test/support.ts'
+    process.stdout, process.stderr
+    const outputs = process.getActiveResourcesInfo()
+    const apiKeys = ['${KEY}']
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const petstore = await startPetstore({ apiKeys, journal: 0 })
     const unused = createPetstore()
@@ -277,8 +232,11 @@ test('closed petstores, and one without a socket, leave nothing taken: a process
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
     const left = process.getActiveResourcesInfo()
     for (const one of outputs) left.splice(left.indexOf(one), 1)
-    console.log(JSON.stringify({ heaps, left }))`)
-  const { heaps, left }: { heaps: number[]; left: string[] } = JSON.parse(output)
+    console.log(JSON.stringify({ heaps, left }))`
+  const flags = ['--import', 'tsx', '--expose-gc', '--input-type=module', '--eval', code]
+  const { status, stdout, stderr } = await new Running([process.execPath, ...flags]).exited
+  assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
+  const { heaps, left }: { heaps: number[]; left: string[] } = JSON.parse(stdout)
   assert.deepEqual(left, [])
   // A petstore holds 1 MB of pets, a request 2 kB: were one petstore in 20 kept, or each request, it would be 5 MB or more.
   const growth = Math.min(...heaps.slice(5)) - Math.min(...heaps.slice(0, 5))

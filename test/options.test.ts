@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { getHeapStatistics } from 'node:v8'
 import { createPetstore, startPetstore } from '../src/petstore.ts'
@@ -23,6 +22,7 @@ const PATH = 'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, n
 const KEYS = 'an array of one key or more, each 8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 const NO_KEYS = ['first-key', [1], ['first-key', null], { 0: 'first-key', length: 1 }, new Set(['first-key']), Array(1)]
 const DELAY = 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
+const NO_DELAYS = ['1', [], [1], [1, '2'], [1, 2, 3]]
 const ORIGIN = 'an origin such as https://shop.example, without a path, or *'
 const NO_STREAMS = ['stdout', {}, { write: true, on() {} }, { write() {} }, { on() {} }, { write() {}, on: 1 }]
 
@@ -33,12 +33,7 @@ const OPTIONS: Record<string, Option> = {
   maxBody: integer(1, 256 * 2 ** 20),
   maxStore: integer(1, HALF_OF_HEAP),
   getPet: ['one of deprecated, gone', ['deprecated', 'gone'], [true, 410], ['', 'Gone']],
-  delay: [
-    DELAY,
-    [0, 1, 600_000, [0, 0], [1, 600_000]],
-    ['1', [], [1], [1, '2'], [1, 2, 3]],
-    [-1, 600_001, [2, 1], NaN],
-  ],
+  delay: [DELAY, [0, 1, 600_000, [0, 0], [1, 600_000]], NO_DELAYS, [-1, 600_001, [2, 1], NaN]],
   page: ['true or false', [true, false], [0, 1, 'true', {}], []],
   cors: [ORIGIN, ['*', 'https://a.example', 'http://[::1]:8080'], [true, ['*'], new URL('http://a')], ['', 'null']],
   journal: integer(0, 1_000_000),
@@ -56,12 +51,11 @@ const SOCKET_OPTIONS: Record<string, Option> = {
   controlHost: HOST,
 }
 
-/** Asserts that a petstore is not started with options, nor made with them. */
-async function assertRefused(options: unknown, error: { name: string; message: string | RegExp }): Promise<void> {
+async function assertRefused(options: unknown, message: string | RegExp, name = 'TypeError'): Promise<void> {
   const starting: Promise<AsyncDisposable> = Reflect.apply(startPetstore, undefined, [options])
   starting.then((petstore) => petstore[Symbol.asyncDispose]()).catch(() => {})
-  await assert.rejects(starting, error)
-  assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), error)
+  await assert.rejects(starting, { name, message })
+  assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), { name, message })
 }
 
 for (const [name, [mustBe, good, misshapen, outOfRange]] of Object.entries({ ...OPTIONS, ...SOCKET_OPTIONS })) {
@@ -69,9 +63,9 @@ for (const [name, [mustBe, good, misshapen, outOfRange]] of Object.entries({ ...
     const shown = inspect(value, { depth: 0, maxArrayLength: 3, maxStringLength: 100, breakLength: Infinity })
     const text = name === 'apiKeys' && typeof value === 'string' ? ', not a string' : ''
     const line = `${name} ${name === 'apiKeys' ? '' : `${shown} `}must be ${mustBe}${text}`
-    const expected = { name: error, message: name === 'maxStore' ? /^maxStore .*must be .*max-old-space-size/s : line }
-    if (name in OPTIONS) await assertRefused({ [name]: value }, expected)
-    else await assert.rejects(startPetstore({ [name]: value }), expected)
+    const message = name === 'maxStore' ? /^maxStore .*must be .*max-old-space-size/s : line
+    if (name in OPTIONS) await assertRefused({ [name]: value }, message, error)
+    else await assert.rejects(startPetstore({ [name]: value }), { name: error, message })
   }
 
   test(`${name} may be ${inspect(good).slice(0, 60)}, or undefined, which counts as left out`, async () => {
@@ -97,77 +91,52 @@ test('an option that is wrong is refused before anything is opened', async (t) =
 
 test('options are an object, and a long value is shown by its beginning, on one line', async () => {
   for (const given of [null, 'port', 8080, true]) {
-    await assertRefused(given, { name: 'TypeError', message: `options ${inspect(given)} must be an object` })
+    await assertRefused(given, `options ${inspect(given)} must be an object`)
   }
-  await assertRefused({ log: 'x'.repeat(10_000) }, { name: 'RangeError', message: /^log '.{100,150}must be one of / })
-  const message = /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /
-  await assertRefused({ journal: [{ a: { b: 1 } }, 2, 3, 4, 5] }, { name: 'TypeError', message })
+  await assertRefused({ log: 'x'.repeat(10_000) }, /^log '.{100,150}must be one of /, 'RangeError')
+  const array = { journal: [{ a: { b: 1 } }, 2, 3, 4, 5] }
+  await assertRefused(array, /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /)
 })
 
 test('an unknown option is refused, with the names of those that are known and without its value', async () => {
-  const known = ['basePath', 'apiKeys', 'pets', 'maxBody', 'maxStore', 'getPet', 'page', 'cors', 'journal', 'log']
-  for (const [name, list] of Object.entries({ apiKey: 'apiKeys', pet: 'pets' })) {
-    const message = new RegExp(`^options must not have '${name}': it is ${list}; known are basePath, `)
-    await assertRefused({ [name]: 'a-secret=key' }, { name: 'TypeError', message })
-  }
-  for (const name of ['Port', 'limits', 'drain', 'constructor', 'toString']) {
-    const message = new RegExp(`^options must not have '${name}'; known are .*${known.join('.*')}[^=]*$`)
-    await assertRefused({ [name]: 'a-secret=key' }, { name: 'TypeError', message })
+  const known = 'known are basePath, apiKeys, pets, maxBody, maxStore, getPet, delay, page, cors, journal, log[^=]*$'
+  for (const named of ["'apiKey': it is apiKeys", "'pet': it is pets", "'Port'", "'drain'", "'constructor'"]) {
+    const [, name = ''] = named.split("'")
+    const message = new RegExp(`^options must not have ${named}; ${known}`)
+    await assertRefused({ [name]: 'a-secret=key' }, message)
   }
   for (const name of Object.keys(SOCKET_OPTIONS)) {
     const given: object = { [name]: 1 }
-    const message = new RegExp(`^options must not have '${name}'; known are basePath, `)
+    const message = new RegExp(`^options must not have '${name}'; ${known}`)
     assert.throws(() => createPetstore(given), { name: 'TypeError', message })
   }
 })
 
-// What JSON can hold of it is in decisions.test.ts.
 test('pets that are none are refused, and the first that is wrong is named with all that is wrong', async () => {
-  const ofText = { name: 'TypeError', message: /^pets 'Rex' must be an array of .*, not a string$/ }
-  await assertRefused({ pets: 'Rex' }, ofText)
+  await assertRefused({ pets: 'Rex' }, /^pets 'Rex' must be an array of .*, not a string$/)
   for (const pets of [null, { ...REX }, { length: 1, 0: REX }]) {
     const shown = inspect(pets, { depth: 0, breakLength: Infinity })
-    await assertRefused({ pets }, { name: 'TypeError', message: `pets ${shown} must be an array of NewPet` })
+    await assertRefused({ pets }, `pets ${shown} must be an array of NewPet`)
   }
-  const [object, name, status] = [
-    'a pet must be an object',
-    'name must be a string',
-    'status must be one of available, pending, sold, or left out',
-  ]
   const categoryId = 'categoryId must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
-  const [noName, noCategoryId] = [name, categoryId].map((rule) => rule.replace('must', 'is required and must'))
-  const id = 'id must be left out: the store assigns 1, 2, 3 …'
+  const all = `name must be a string; ${categoryId}; status must be one of available, pending, sold, or left out`
+  const required = `name must be a string; ${categoryId}`.replaceAll('must', 'is required and must')
+  // Numbers beyond ±(2^53-1) may have been rounded.
+  const numbers = [2 ** 53, -(2 ** 53), 2n ** 63n, -(2n ** 63n) - 1n, 1.5, NaN, Infinity]
+  const values = [null, true, ['sold'], { toString: () => 'sold' }]
   const rows: [why: string, ...pets: unknown[]][] = [
-    [object, undefined, null, [REX], 'Rex', 1, 2n ** 60n],
-    [`${noName}; ${noCategoryId}`, {}, JSON.parse('{"__proto__":{"name":"Rex","categoryId":1}}')],
-    [noName ?? '', { ...REX, name: undefined, Name: 'Rex' }],
-    [name, { ...REX, name: null }, { ...REX, name: 1 }, { ...REX, name: ['Rex'] }],
-    [noCategoryId ?? '', { name: 'Rex' }],
-    // Numbers beyond ±(2^53-1) may have been rounded.
-    [
-      categoryId,
-      ...[2 ** 53, -(2 ** 53), 2n ** 63n, -(2n ** 63n) - 1n].map((number) => ({ ...REX, categoryId: number })),
-    ],
-    [categoryId, ...[null, '1', [1], true, 1.5, NaN, Infinity].map((value) => ({ ...REX, categoryId: value }))],
-    [status, ...[null, '', 'Sold', 'sold ', ['sold'], 0, 'toString'].map((value) => ({ ...REX, status: value }))],
-    [`${name}; ${categoryId}; ${status}`, { name: 1, categoryId: 'x', status: 7 }],
-    [id, { ...REX, id: 2 }],
+    ['a pet must be an object', undefined, null, [REX], 'Rex', 1, 2n ** 60n],
+    [required, {}, { Name: 'Rex', name: undefined }, JSON.parse('{"__proto__":{"name":"Rex","categoryId":1}}')],
+    [categoryId, ...numbers.map((number) => ({ ...REX, categoryId: number }))],
+    [all, ...values.map((value) => ({ name: value, categoryId: value, status: value }))],
+    ['id must be left out: the store assigns 1, 2, 3 …', { ...REX, id: 2 }],
   ]
   for (const [why, ...wrong] of rows) {
     for (const one of wrong) {
-      const message = `pets must be an array of NewPet: in item 2, ${why}`
-      await assertRefused({ pets: [REX, one, {}] }, { name: 'TypeError', message })
+      await assertRefused({ pets: [REX, one, {}] }, `pets must be an array of NewPet: in item 2, ${why}`)
     }
   }
-  await assertRefused({ pets: Array(1) }, { name: 'TypeError', message: /in item 1, a pet must be an object$/ })
-})
-
-test('pets are read once: what becomes of the array later does not matter, unknown members are left behind', async () => {
-  const pets = [{ ...REX, age: 9 }]
-  await using petstore = await startPetstore({ pets })
-  pets.pop()
-  await petstore.reset()
-  assert.deepEqual(petstore.pets, [{ ...REX, id: 1 }])
+  await assertRefused({ pets: Array(1) }, /in item 1, a pet must be an object$/)
 })
 
 test('maxStore is a quarter of the limit of the heap, and 256 MiB at most, unless given', () => {
@@ -176,13 +145,9 @@ test('maxStore is a quarter of the limit of the heap, and 256 MiB at most, unles
     import { createPetstore } from './src/petstore.ts'
     console.log(Math.floor(getHeapStatistics().heap_size_limit / 4))
     createPetstore({ pets: Array(17).fill({ name: 'x'.repeat(2 ** 24), categoryId: 1 }) })`
-  const cwd = fileURLToPath(new URL('..', import.meta.url))
-  for (const [megabytes, isCapped] of [
-    [200, false],
-    [2_000, true],
-  ] as const) {
+  for (const megabytes of [200, 2_000]) {
     const args = [`--max-old-space-size=${megabytes}`, '--import', 'tsx', '--input-type=module', '--eval', overfill]
-    const { stdout, stderr } = spawnSync(process.execPath, args, { cwd, encoding: 'utf8' })
-    assert.ok(stderr.includes(`do not fit into ${isCapped ? 2 ** 28 : stdout.trim()} bytes`), stderr)
+    const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+    assert.ok(stderr.includes(`do not fit into ${megabytes > 1_024 ? 2 ** 28 : stdout.trim()} bytes`), stderr)
   }
 })

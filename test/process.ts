@@ -1,44 +1,69 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
-import { Readable } from 'node:stream'
-import { text } from 'node:stream/consumers'
-import { KEY } from './support.ts'
+import { readFileSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import type { TestContext } from 'node:test'
+import { FakeStream, KEY } from './support.ts'
 
-/** A server that runs as a process. */
-export interface Running {
-  url: string
-  process: ChildProcess
+/** The URL that a server greets with; rejects where it ends without a greeting. */
+export async function greeted(ended: Promise<unknown>, ...streams: FakeStream[]): Promise<string> {
+  const shown = () => streams.map(({ text }) => text).join('\n')
+  const early = ended.then(() => Promise.reject(new Error(shown())))
+  early.catch(() => {})
+  for (;;) {
+    const [, url] = /^Petstore \S+ listens on (\S+)\r?\n/m.exec(shown()) ?? []
+    if (url !== undefined) return url
+    await Promise.race([...streams.map((stream) => once(stream, 'written')), early])
+  }
+}
+
+export class Running {
+  url = ''
+  readonly process: ChildProcess
+  readonly stdout: FakeStream = new FakeStream()
+  readonly stderr: FakeStream = new FakeStream()
   /** Its status is null where a signal ended it. */
-  exited: Promise<{ status: number | null; stdout: string; stderr: string }>
+  readonly exited: Promise<{ status: number | null; stdout: string; stderr: string }>
+
+  constructor([program = '', ...args]: readonly string[], options: SpawnOptions = {}) {
+    this.process = spawn(program, args, options)
+    const { stdout, stderr } = this
+    this.process.stdout?.setEncoding('utf8').on('data', (text) => stdout.write(text))
+    this.process.stderr?.setEncoding('utf8').on('data', (text) => stderr.write(text))
+    const closed = once(this.process, 'close')
+    this.exited = closed.then(([status]) => ({ status, stdout: stdout.text, stderr: stderr.text }))
+  }
+
+  async serves(): Promise<this> {
+    this.url = await greeted(this.exited, this.stdout, this.stderr)
+    return this
+  }
 }
 
-/** What the log is: 'off' unless given; 'dropped' is JSON that goes to nowhere. */
-export type Log = 'off' | 'json' | 'dropped'
-
-/** Starts the executable, on a free port unless given; resolves when it serves. */
-export async function run([program = '', ...args]: readonly string[], port = 0, log: Log = 'off'): Promise<Running> {
-  const flags = ['--port', `${port}`, '--api-key', KEY, '--log', log === 'off' ? 'off' : 'json']
-  const child = spawn(program, [...args, ...flags], {
-    stdio: ['ignore', log === 'dropped' ? 'ignore' : 'pipe', 'pipe'],
-  })
-  const outputs = [child.stdout, child.stderr].map((stream) => (stream === null ? '' : text(stream)))
-  const ended = Promise.all([once(child, 'close'), ...outputs])
-  const exited = ended.then(([[status], stdout = '', stderr = '']) => ({ status, stdout, stderr }))
-  const greeting = (log === 'off' ? child.stdout : child.stderr) ?? Readable.from([])
-  const url = await greetingIn(greeting).catch(async (error) => {
-    throw new Error(`${error}${(await exited).stderr}`)
-  })
-  return { url, process: child, exited }
+/** Starts the executable, on a free port unless given; resolves when it serves. The end of the test kills it. */
+export function run(t: TestContext, command: readonly string[], port = 0): Promise<Running> {
+  const flags = ['--port', `${port}`, '--api-key', KEY, '--log', 'off']
+  const running = new Running([...command, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] })
+  t.after(() => running.process.kill('SIGKILL'))
+  return running.serves()
 }
 
-/** The URL that a server prints when it serves. */
-export function greetingIn(output: Readable): Promise<string> {
+export function serve(t: TestContext, flags: readonly string[] = [], port?: number): Promise<Running> {
+  return run(t, [process.execPath, 'dist/main.js', ...flags], port)
+}
+
+export function greetingIn(output: Readable, pattern: RegExp = /http:\/\/\S+(?=\n)/): Promise<string> {
   let text = ''
   return new Promise((resolve, reject) => {
     output.on('data', (chunk) => {
-      const [url] = /http:\/\/\S+(?=\n)/.exec((text += chunk)) ?? []
-      if (url !== undefined) resolve(url)
+      const [found] = pattern.exec((text += chunk)) ?? []
+      if (found !== undefined) resolve(found)
     })
     output.once('end', () => reject(new Error(`The server did not start: ${text}`)))
   })
+}
+
+/** Resident memory in KiB: now, or at its peak. */
+export function residentKiB({ process }: Pick<Running, 'process'>, what: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
+  return Number(new RegExp(`${what}:\\s+(\\d+)`).exec(readFileSync(`/proc/${process.pid}/status`, 'utf8'))?.[1])
 }

@@ -19,12 +19,11 @@ function importsOf(path: string): string[] {
 
 const IMPORTS = new Map(FILES.map((path) => [path, importsOf(path)]))
 
-/** Rooms, and what their files may not import. */
 const FORBIDDEN: readonly [room: RegExp, forbidden: RegExp, unless?: RegExp][] = [
   [/^pets\//, /^(?!pets\/|types\.ts|node:)/],
   [/^types\.ts/, /^(?!node:)/],
   [/^http\//, /^(?!http\/|node:)/],
-  [/^api\//, /^(?!api\/|http\/|pets\/|node:)/],
+  [/^api\//, /^(?!api\/|http\/|pets\/|node:(?!http))/], // an operation knows no IncomingMessage
   [/^testing\//, /^(?:api\/|main|cli|settings|petstore|index)/, /^api\/errors\.ts$/],
   [/^(?!petstore\.ts|index\.ts|testing\/)/, /^testing\//],
   [/^(?!main\.ts)/, /^cli\.ts/],
@@ -35,12 +34,12 @@ const FORBIDDEN: readonly [room: RegExp, forbidden: RegExp, unless?: RegExp][] =
 ]
 
 test('a file imports only what its room may, and no package', () => {
-  const breaches = [...IMPORTS].flatMap(([path, imports]) =>
-    FORBIDDEN.filter(([room]) => room.test(path)).flatMap(([, forbidden, unless]) =>
-      imports.filter((one) => forbidden.test(one) && !unless?.test(one)).map((one) => `${path} may not import ${one}`),
-    ),
-  )
-  assert.deepEqual(breaches, [])
+  for (const [path, imports] of IMPORTS) {
+    for (const [room, forbidden, unless] of FORBIDDEN.filter(([room]) => room.test(path))) {
+      const breaches = imports.filter((one) => forbidden.test(one) && !unless?.test(one))
+      assert.deepEqual(breaches, [], `${path}, which is of ${room}`)
+    }
+  }
 })
 
 test('no file imports itself, on whatever way', () => {
@@ -54,18 +53,8 @@ test('no file imports itself, on whatever way', () => {
   for (const path of FILES) visit(path, [])
 })
 
-test('an operation knows neither IncomingMessage nor ServerResponse', () => {
-  for (const path of FILES.filter((one) => one.startsWith('api/'))) {
-    assert.doesNotMatch(readFileSync(new URL(path, SRC), 'utf8'), /IncomingMessage|ServerResponse/)
-  }
-})
-
-// The goal is 3,200 lines.
-test('no file of src/ is longer than 250 lines, and all of it than 3,600', () => {
+test('no file of src/ is longer than 250 lines, and all of it than 3,200', () => {
   const lines = FILES.map((path) => readFileSync(new URL(path, SRC), 'utf8').split('\n').length - 1)
-  assert.deepEqual(
-    FILES.filter((_, at) => (lines[at] ?? 0) > 250),
-    [],
-  )
-  assert.ok(lines.reduce((sum, count) => sum + count, 0) <= 3_600)
+  for (const [at, count] of lines.entries()) assert.ok(count <= 250, FILES[at])
+  assert.ok(lines.reduce((sum, count) => sum + count, 0) <= 3_200)
 })

@@ -43,7 +43,6 @@ const ERRORS: Readonly<Record<Problem | Refusal, Row>> = {
   full: [507, 'store_full', 'The store has no room for this pet'],
 }
 
-/** The Error reply to what is wrong. */
 export function refuse(error: Problem | Refusal, detail = ''): Reply {
   const [status, code, message, ...headers] = ERRORS[error]
   const complete = (text: string) => text.replace('%s', () => detail)

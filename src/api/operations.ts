@@ -1,17 +1,17 @@
-import type { Awaitable, Reply } from '../http/reply.ts'
+import type { Reply } from '../http/reply.ts'
 import type { Call, Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { validateNewPet } from '../pets/pet.ts'
-import type { Added, PetStore } from '../pets/store.ts'
+import type { MemoryStore } from '../pets/store.ts'
 import { refuse } from './errors.ts'
 import { readListQuery } from './query.ts'
 
 export interface Context {
-  readonly store: PetStore
+  store: MemoryStore
   readonly basePath: string
   readonly page: boolean
   getPet: 'deprecated' | 'gone'
-  readonly isDraining: () => boolean
+  isDraining: boolean
 }
 
 const PET_ID = /^[1-9]\d{0,14}$/
@@ -28,17 +28,12 @@ export function listPets({ store, basePath }: Context, { query }: Call): Reply {
   return { status: 200, body: json, headers: ['Link', `<${basePath}/pets?${nextQuery}>; rel="next"`] }
 }
 
-/** POST /pets: adds the pet of the body. */
-export function createPet({ store, basePath }: Context, { body }: Call): Awaitable<Reply> {
+export async function createPet({ store, basePath }: Context, { body }: Call): Promise<Reply> {
   const input = parseJsonBytes(body)
   if (!input.ok) return refuse('badJson', input.issues.join('; '))
   const pet = validateNewPet(input.value)
   if (!pet.ok) return refuse('badPet', pet.issues.join('; '))
-  const added = store.add(pet.value)
-  return added instanceof Promise ? added.then((settled) => created(basePath, settled)) : created(basePath, added)
-}
-
-function created(basePath: string, added: Added): Reply {
+  const added = await store.add(pet.value)
   if (!added.ok) return refuse(added.reason === 'store_full' ? 'full' : 'notStored')
   return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
 }
@@ -49,10 +44,8 @@ const SUNSET = 'Thu, 05 Dec 2030 00:00:00 GMT'
 
 /** The `Link` of getPet: its successor, and where its deprecation is documented. */
 export function deprecationLinks({ basePath, page }: Pick<Context, 'basePath' | 'page'>): string {
-  const about = page
-    ? '</>; rel="deprecation"; type="text/html"'
-    : '</openapi.json>; rel="deprecation"; type="application/json"'
-  return `<${basePath}/pets>; rel="successor-version", ${about}`
+  const [path, type] = page ? ['/', 'text/html'] : ['/openapi.json', 'application/json']
+  return `<${basePath}/pets>; rel="successor-version", <${path}>; rel="deprecation"; type="${type}"`
 }
 
 /** GET /pets/{petId}, which the contract deprecates (Versioning), or as after its removal. */
@@ -68,8 +61,7 @@ export function getPet(context: Context): Handler {
   }
 }
 
-/** GET /readyz: the server can serve. */
 export async function readyz({ store, isDraining }: Context): Promise<Reply> {
-  if (isDraining()) return refuse('draining')
+  if (isDraining) return refuse('draining')
   return (await store.isWritable()) ? OK : refuse('notWritable')
 }

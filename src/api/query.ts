@@ -1,8 +1,8 @@
 import { isPetStatus, PET_STATUSES, type Result } from '../pets/pet.ts'
 import type { PageQuery } from '../pets/store.ts'
 
-const [DEFAULT_LIMIT, MAX_LIMIT] = [20, 100]
-const MAX_INT64 = 2n ** 63n - 1n
+const DEFAULT_LIMIT = 20
+const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
 const MAX_KNOWN = 1_000
@@ -19,29 +19,22 @@ export function readListQuery(query: string): Result<PageQuery> {
 
 /** The issues name every parameter that is wrong; unknown names are ignored. */
 function parseListQuery(query: string): Result<PageQuery> {
-  const parameters = new URLSearchParams(`?${query}`) // it drops one leading question mark, which would be a part of a name
+  const parameters = new URLSearchParams(`?${query}`) // which drops the first question mark and no other
   const issues: string[] = []
-  function read<T>(name: string, fallback: T, parse: (text: string) => T | undefined, mustBe: string): T {
+  function read(name: string, isValid: (text: string) => boolean, mustBe: string): string | undefined {
     const [text, ...more] = parameters.getAll(name)
-    if (text === undefined) return fallback
-    const value = more.length === 0 ? parse(text) : undefined
-    if (value === undefined) issues.push(`${name} must be ${mustBe}, given once`)
-    return value ?? fallback
+    const isRight = text === undefined || (more.length === 0 && isValid(text))
+    if (!isRight) issues.push(`${name} must be ${mustBe}, given once`)
+    return text
   }
-  const limit = read('limit', DEFAULT_LIMIT, parseLimit, `an integer from 1 to ${MAX_LIMIT}`)
-  const after = read('after', 0, parseAfter, 'an integer from 0 to 2^63-1')
-  const parseStatus = (text: string) => (isPetStatus(text) ? text : undefined)
-  const status = read('status', undefined, parseStatus, `one of ${PET_STATUSES.join(', ')}`)
+  const limit = read('limit', (text) => LIMIT.test(text), 'an integer from 1 to 100') ?? DEFAULT_LIMIT
+  const after = read('after', isInt64, 'an integer from 0 to 2^63-1') ?? 0
+  const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, issues }
-  return { ok: true, value: { limit, after, ...(status && { status }) } }
+  // Ids stay below 2^53, so an `after` that is rounded above it still means the same page: the empty one.
+  return { ok: true, value: { limit: Number(limit), after: Number(after), ...(isPetStatus(status) && { status }) } }
 }
 
-function parseLimit(text: string): number | undefined {
-  const limit = DIGITS.test(text) ? Number(text) : 0
-  return limit >= 1 && limit <= MAX_LIMIT ? limit : undefined
-}
-
-// Ids stay below 2^53, so an `after` that is rounded above it still means the same page: the empty one.
-function parseAfter(text: string): number | undefined {
-  return DIGITS.test(text) && BigInt(text) <= MAX_INT64 ? Number(text) : undefined
+function isInt64(text: string): boolean {
+  return DIGITS.test(text) && BigInt(text) < 2n ** 63n
 }

@@ -4,7 +4,6 @@ import { openapi } from './openapi.ts'
 import { type Context, createPet, getPet, listPets, OK, readyz } from './operations.ts'
 import { page } from './page.ts'
 
-/** Every route of the service. */
 export function routes(context: Context): Route[] {
   // prettier-ignore
   const table: Route[] = [

@@ -3,6 +3,7 @@ import type { Problem } from './reply.ts'
 
 const KEY = /^(?=.{8,256}$)[A-Za-z0-9._~+/-]+=*$/
 const BEARER = /^bearer(?: +(.*))?$/i
+const tokenOf = (authorization = ''): string => BEARER.exec(authorization)?.[1] ?? ''
 
 export const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 
@@ -17,7 +18,6 @@ export class Keyring {
     this.replace(keys)
   }
 
-  /** Makes these keys, and no others, valid from the next request on. */
   replace(keys: readonly string[]): void {
     this.#keys = [...keys]
     const length = keys.reduce((longest, key) => Math.max(longest, key.length), 0)
@@ -46,17 +46,12 @@ export class Keyring {
   redact(text: string): string {
     const decoded = text.replace(/%[0-9a-f]{2}/gi, (escape) => String.fromCharCode(Number(`0x${escape.slice(1)}`)))
     const lower = decoded.toLowerCase()
-    // Look for the keys first: one expression of thousands of them would take seconds.
-    const found = this.#keys.filter((key) => lower.includes(key.toLowerCase()))
+    // Only the keys that are in it, for one expression of thousands would take seconds. The longest first: one that is part
+    // of another must not leave the rest of that one unredacted.
+    const found = this.#keys.filter((key) => lower.includes(key.toLowerCase())).sort((a, b) => b.length - a.length)
     if (found.length === 0) return text
-    // The longest first: a key that is part of another must not leave the rest of that one unredacted.
-    found.sort((a, b) => b.length - a.length)
     // Each character as it is or percent-encoded.
     const patterns = found.map((key) => Buffer.from(key).toString('hex').replace(/../g, '(?:\\x$&|%$&)'))
     return text.replace(new RegExp(patterns.join('|'), 'gi'), '[key]')
   }
-}
-
-function tokenOf(authorization = ''): string {
-  return BEARER.exec(authorization)?.[1] ?? ''
 }

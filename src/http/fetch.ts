@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import { dispatch, done, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { LIMITS } from './limits.ts'
-import { contentLengthOf, firstHalf, headersOf, type Reply } from './reply.ts'
+import { contentLengthOf, headersOf, type Reply } from './reply.ts'
 
 /** The `fetch` of a service: it answers requests in process, whatever host their URL names. */
 export function createFetch(service: Service): typeof globalThis.fetch {
@@ -13,31 +13,29 @@ export function createFetch(service: Service): typeof globalThis.fetch {
     const { origin, pathname, search } = new URL(url)
     const head = { method, target: pathname + search, headers: Object.fromEntries(request.headers), signal }
     const reply = await serve(service, head, request)
-    if (reply.breaksOff === 'before') throw connectionError('fetch failed')
+    if (reply === undefined) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(head.headers, service.cors))
     return Object.defineProperty(response, 'url', { value: origin + head.target })
   }
 }
 
-async function serve(service: Service, head: RequestHead, request: Request): Promise<Reply> {
+async function serve(service: Service, head: RequestHead, request: Request): Promise<Reply | undefined> {
   const started = performance.now()
   const { maxBody, refuse, record } = service
   const isOver = Object.keys(head.headers).length > LIMITS.headers
   const { route, reply: replyTo, wantsBody } = isOver ? done(refuse('headersTooLarge')) : dispatch(service, head)
   let content: Buffer | undefined
-  let sent: Reply | undefined
+  let reply: Reply | undefined
   try {
     if (wantsBody) content = await readBody(request, maxBody)
     else await request.body?.cancel()
-    const isTooLarge = wantsBody && content === undefined
-    const reply = isTooLarge ? refuse('bodyTooLarge', `${maxBody}`) : await replyTo(content)
+    const replied = wantsBody && content === undefined ? refuse('bodyTooLarge', `${maxBody}`) : await replyTo(content)
     request.signal.throwIfAborted()
-    if (reply.breaksOff !== 'before') sent = reply
-    return reply
+    return (reply = replied)
   } finally {
     const ms = performance.now() - started
-    const bytes = sent === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(sent)
-    if (!route?.isQuiet) record?.({ head, operation: route?.operation, content, status: sent?.status, ms, bytes })
+    const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
+    if (!route?.isQuiet) record?.({ head, operation: route?.operation, content, status: reply?.status, ms, bytes })
   }
 }
 
@@ -57,13 +55,13 @@ function toResponse(reply: Reply, method: string, echoed: readonly string[]): Re
   const lines = [...headersOf(reply, contentLengthOf(reply)), ...echoed]
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
-  const { status, body = null, breaksOff } = reply
-  const content = breaksOff === 'within' ? ReadableStream.from(breakOff(firstHalf(reply))) : body
+  const { status, body = null, contentLength } = reply
+  const content = body !== null && contentLength !== undefined ? ReadableStream.from(breakOff(body)) : body
   return new Response(method === 'HEAD' ? null : content, { status, statusText: STATUS_CODES[status] ?? '', headers })
 }
 
-async function* breakOff(content: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield content
+async function* breakOff(body: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(body)
   throw connectionError('terminated')
 }
 

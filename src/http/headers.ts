@@ -33,35 +33,30 @@ export function clock(period: number, format: (time: Date) => string): () => str
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+// Headers beyond those that a script may read and send anyway (Fetch standard §3.3).
+const EXPOSED = ['Access-Control-Expose-Headers', 'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id']
+const ACCEPTED = ['Access-Control-Allow-Headers', 'Authorization, Content-Type, X-Request-Id']
+const MAX_AGE = ['Access-Control-Max-Age', '7200'] // seconds, the most that Chromium honours
 
 /** The request id that a proxy sent, if it is safe to log and to send back. */
 export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): string | undefined {
   return typeof value === 'string' && REQUEST_ID.test(value) ? value : undefined
 }
 
-const NONE: readonly string[] = []
-
 /** The headers of a response that depend on those of its request: `X-Request-Id`, and CORS for an allowed origin. */
 export function echoedHeaders(headers: IncomingHttpHeaders, cors: string | undefined): readonly string[] {
   const requestId = readRequestId(headers)
-  const echoed = requestId === undefined ? NONE : ['X-Request-Id', requestId]
-  return cors === undefined ? echoed : [...echoed, ...corsHeaders(cors, headers)]
+  const echoed = requestId === undefined ? [] : ['X-Request-Id', requestId]
+  if (cors === undefined) return echoed
+  const isAllowed = headers.origin !== undefined && (cors === '*' || cors === headers.origin)
+  if (isAllowed) echoed.push('Access-Control-Allow-Origin', cors, ...EXPOSED)
+  if (cors !== '*') echoed.push('Vary', 'Origin')
+  return echoed
 }
 
-// Headers beyond those that a script may read and send anyway (Fetch standard §3.3).
-const EXPOSED = 'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id'
-const ACCEPTED = 'Authorization, Content-Type, X-Request-Id'
-const MAX_AGE = '7200' // seconds, the most that Chromium honours
-
-function corsHeaders(allowed: string, { origin }: IncomingHttpHeaders): readonly string[] {
-  const vary = allowed === '*' ? NONE : ['Vary', 'Origin']
-  if (origin === undefined || (allowed !== '*' && origin !== allowed)) return vary
-  return ['Access-Control-Allow-Origin', allowed, 'Access-Control-Expose-Headers', EXPOSED, ...vary]
-}
-
-/** The headers that answer a CORS preflight; none if this OPTIONS request is no preflight. */
-export function preflightHeaders(allow: string, headers: IncomingHttpHeaders): readonly string[] {
-  if (headers.origin === undefined || headers['access-control-request-method'] === undefined) return NONE
-  const methods = ['Access-Control-Allow-Methods', allow, 'Access-Control-Allow-Headers', ACCEPTED]
-  return [...methods, 'Access-Control-Max-Age', MAX_AGE]
+/** The headers of a response to OPTIONS, with those of CORS if it is a preflight and an origin is allowed. */
+export function optionsHeaders(allow: string, headers: IncomingHttpHeaders, cors: string | undefined): string[] {
+  const { origin, 'access-control-request-method': method } = headers
+  if (cors === undefined || origin === undefined || method === undefined) return ['Allow', allow]
+  return ['Allow', allow, 'Access-Control-Allow-Methods', allow, ...ACCEPTED, ...MAX_AGE]
 }

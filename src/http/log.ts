@@ -3,15 +3,12 @@ import type { RequestRecord } from './dispatch.ts'
 import { clock, readRequestId } from './headers.ts'
 
 type LogLevel = 'info' | 'warn' | 'error'
-type Redact = (text: string) => string
 
 export interface Log {
   readonly on: boolean
-  /** Logs a request: no header, body or query value, because those can hold secrets. Absent if the log is off. */
-  readonly request?: (request: RequestRecord) => void
+  readonly request?: (request: RequestRecord) => void // no header, body or query value: those can hold secrets
   event(level: LogLevel, message: string): void
-  /** Resolves when all lines so far have left the process, or after two seconds. */
-  flush(): Promise<void>
+  flush(): Promise<void> // resolves when all lines so far have left the process, or after two seconds
 }
 
 const FLUSH_TIMEOUT = 2_000
@@ -22,7 +19,7 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
 /** Writes a log. What cannot be written is dropped and counted; a closed stream ends the log, not the server. */
-export function createLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
+export function createLog(format: 'text' | 'json' | 'off', stream: Writable, redact: (text: string) => string): Log {
   if (format === 'off') return { on: false, event() {}, async flush() {} }
   const isJson = format === 'json'
   const eventLine = (level: LogLevel, message: string) =>
@@ -46,10 +43,10 @@ export function createLog(format: 'text' | 'json' | 'off', stream: Writable, red
     lines = ''
     count = dropped = 0
     if (batch === '' || isClosed) return
-    if (stream.writableLength <= MAX_BUFFERED_BYTES)
-      return void stream.write(batch, (error) => error && fail(error, lost))
-    dropped = lost
-    reason = "the log's reader is too slow"
+    if (stream.writableLength > MAX_BUFFERED_BYTES) {
+      dropped = lost
+      reason = "the log's reader is too slow"
+    } else stream.write(batch, (error) => error && fail(error, lost))
   }
 
   function fail({ code = '', message }: NodeJS.ErrnoException, lost: number): void {
@@ -74,19 +71,17 @@ export function createLog(format: 'text' | 'json' | 'off', stream: Writable, red
   }
 }
 
-function requestLine(request: RequestRecord, isJson: boolean, redact: Redact): string {
+function requestLine(request: RequestRecord, isJson: boolean, redact: (text: string) => string): string {
   const { head, operation, status, bytes, remote } = request
   const ms = Math.round(request.ms * 1000) / 1000
   const named = isJson ? jsonMember : textMember
   const redacted = (name: string, text: string | undefined) => named(name, text && redact(text))
   const path = head && hideValues(redact(head.target))
   const what = named('operation', operation)
-  let who = redacted('requestId', head && readRequestId(head.headers))
-  who += named('remote', remote)
-  who += redacted('forwardedFor', head?.headers['x-forwarded-for']?.toString())
+  const forwardedFor = redacted('forwardedFor', head?.headers['x-forwarded-for']?.toString())
+  const who = redacted('requestId', head && readRequestId(head.headers)) + named('remote', remote) + forwardedFor
   if (!isJson) {
-    const target = `${head?.method ?? '-'} ${path ?? '-'}`
-    const line = `${now()} ${target} ${status ?? 'client left'} ${ms} ms ${bytes} B${what}${who}`
+    const line = `${now()} ${head?.method ?? '-'} ${path ?? '-'} ${status ?? 'client left'} ${ms} ms ${bytes} B${what}${who}`
     return `${line.replace(CONTROL, '?')}\n`
   }
   // Concatenated, because JSON.stringify of an object takes twice as long.
@@ -100,17 +95,12 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
 // What JSON takes between quotes as it stands.
 const PLAIN = /^[ !#-[\]-~]*$/
 const NOT_ASCII = /[\u007f-\uffff]/g
+
+type Member = (name: string, value: string | undefined) => string
+const textMember: Member = (name, value) => (value === undefined ? '' : ` ${name}=${value}`)
+const jsonMember: Member = (name, value) => (value === undefined ? '' : `,"${name}":${quoted(value)}`)
+const quoted = (value: string) => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value).replace(NOT_ASCII, escaped))
 const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-
-function textMember(name: string, value: string | undefined): string {
-  return value === undefined ? '' : ` ${name}=${value}`
-}
-
-function jsonMember(name: string, value: string | undefined): string {
-  if (value === undefined) return ''
-  return `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value).replace(NOT_ASCII, escaped)}`
-}
-
 const now = clock(1, (time) => time.toISOString())
 
 function hideValues(target: string): string {

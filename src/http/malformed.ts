@@ -22,7 +22,7 @@ export function malformedProblem({ headers, rawHeaders, httpVersion }: IncomingM
   if (credentials > 1) return 'badCredentials'
   const { expect = '100-continue', 'transfer-encoding': coding = 'chunked' } = headers
   if (coding.toLowerCase() !== 'chunked') return coding === '' ? 'badFraming' : 'badTransferCoding'
-  // Whoever forwarded an HTTP/1.0 request may have framed its body otherwise (RFC 9112 §6.1). It knows no Expect either.
+  // Whoever forwarded an HTTP/1.0 request may have framed its body otherwise (RFC 9112 §6.1). It has no Expect either.
   if (isOld) return headers['transfer-encoding'] === undefined ? undefined : 'badFraming'
   return expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
 }

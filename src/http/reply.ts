@@ -1,14 +1,10 @@
 /** A response before it meets a socket: what an operation returns. */
 export interface Reply {
   readonly status: number
-  /** Headers beyond those of every response: name, value, name, value … */
-  readonly headers?: readonly string[]
-  /** Absent if the response has no content (204). */
-  readonly body?: string
-  /** Media type of the body; JSON by default. */
-  readonly type?: string
-  /** Breaks the connection, if a test asked for it: before the response, or halfway through its body. */
-  readonly breaksOff?: 'before' | 'within'
+  readonly headers?: readonly string[] // beyond those of every response: name, value, name, value …
+  readonly body?: string // absent if the response has no content (204)
+  readonly type?: string // of the body; JSON by default
+  readonly contentLength?: number // what is said of a body that is cut short; the connection ends behind it
 }
 
 export type Awaitable<T> = T | Promise<T>
@@ -32,12 +28,6 @@ export function headersOf({ body, type = JSON_TYPE, headers = [] }: Reply, conte
   return [...content, ...headers, ...COMMON]
 }
 
-export function contentLengthOf({ body }: Reply): number {
-  return body === undefined ? 0 : Buffer.byteLength(body)
-}
-
-/** The first half of a reply's body, for one that breaks off within it. */
-export function firstHalf({ body = '' }: Reply): Buffer {
-  const content = Buffer.from(body)
-  return content.subarray(0, content.length >> 1)
+export function contentLengthOf({ body = '', contentLength = Buffer.byteLength(body) }: Reply): number {
+  return contentLength
 }

@@ -1,70 +1,72 @@
+import type { Stats } from 'node:fs'
+import { access, constants, readlink, realpath } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import { messageOf } from './errors.ts'
-import { realPath } from './files.ts'
 import { takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
-import { type Added, type Draft, MemoryStore, type PetStore, type Report } from './store.ts'
+import { type Added, type Draft, MemoryStore, type Report } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
-// A small store is folded so many milliseconds after the last addition, a larger one when the journal has grown by as much.
+// A small store is folded so many milliseconds after the last addition, a larger one when the journal grew by as much.
 const PAUSE = 1_000
 const SMALL_BYTES = 2 ** 20
 // A batch is complete after so many turns of the event loop without an addition, 20 µs each if it is idle.
 const PATIENCE = 16
 
-/**
- * Opens a store that keeps its pets in a JSON file, with journal and lock beside it; one that is missing is created.
- *
- * @throws Error that names the file, and what is wrong with it.
- */
-export async function openSnapshotStore(file: string, maxBytes: number, report: Report): Promise<PetStore> {
+/** Opens a store in a JSON file, which is created if it is missing. An Error names the file and what is wrong. */
+export async function openSnapshotStore(file: string, maxBytes: number, report: Report): Promise<MemoryStore> {
   const path = await realPath(file)
   const release = await takeLock(path)
   try {
-    const [files, memory] = [new SnapshotFiles(path, report), new MemoryStore(maxBytes, report)]
-    await files.open(memory)
-    return new SnapshotStore(files, memory, release)
+    const store = new SnapshotStore(new SnapshotFiles(path, report), release, maxBytes, report)
+    await store.open()
+    return store
   } catch (error) {
     await release()
     throw error
   }
 }
 
-/**
- * Keeps pets in memory and on disk. Additions go to the journal, all that arrive during a write in the next one, and are
- * acknowledged when they are on disk. Folding writes the snapshot from memory, and begins the journal anew.
- */
-class SnapshotStore implements PetStore {
-  readonly get: PetStore['get'] = (id) => this.#memory.get(id)
-  readonly page: PetStore['page'] = (query) => this.#memory.page(query)
-  readonly values: PetStore['values'] = () => this.#memory.values()
+/** Resolves symbolic links, also those to a file that does not exist yet. */
+async function realPath(path: string): Promise<string> {
+  const target = await readlink(path).catch(() => undefined)
+  if (target !== undefined) return realPath(resolve(dirname(path), target))
+  try {
+    await access(dirname(path), constants.W_OK | constants.X_OK)
+    return join(await realpath(dirname(path)), basename(path))
+  } catch {
+    throw new Error(`${path} must be in a folder that exists, and that this user may write to`)
+  }
+}
+
+// Keeps pets in memory and on disk. Additions go to the journal, all that arrive during a write in the next one, and
+// are acknowledged when they are on disk. Folding writes the snapshot from memory, and begins the journal anew.
+class SnapshotStore extends MemoryStore {
   readonly #files: SnapshotFiles
   readonly #release: () => Promise<void>
-  #memory: MemoryStore
-  /** The last of the tasks that use the files one after the other. */
-  #task: Promise<unknown> = Promise.resolve()
-  /** Additions that others may join, and how many are expected. */
-  #batch: Addition[] | undefined
-  #expected = 0
+  #task: Promise<unknown> = Promise.resolve() // the last of those that use the files one after the other
+  #batch: Addition[] | undefined // which others may join
+  #expected = 0 // additions in the next batch
   #isFailing = false
-  #folding: Promise<unknown> | undefined
+  #next: Promise<Stats> | undefined // the snapshot that is being written while additions go on
   #pause: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
 
-  constructor(files: SnapshotFiles, memory: MemoryStore, release: () => Promise<void>) {
+  constructor(files: SnapshotFiles, release: () => Promise<void>, maxBytes: number, report: Report) {
+    super(maxBytes, report)
     this.#files = files
-    this.#memory = memory
     this.#release = release
+  }
+
+  async open(): Promise<void> {
+    await this.#files.open(this)
     this.#beginFold()
   }
 
-  get size(): number {
-    return this.#memory.size
-  }
-
-  add(pet: NewPet): Promise<Added> {
+  override add(pet: NewPet): Promise<Added> {
     return new Promise((resolve) => {
       if (this.#closing !== undefined) return resolve({ ok: false, reason: 'storage_failed' })
       if (this.#batch === undefined) {
@@ -76,28 +78,27 @@ class SnapshotStore implements PetStore {
     })
   }
 
-  async reset(pets: readonly NewPet[]): Promise<boolean> {
-    const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
+  override async reset(pets: readonly NewPet[]): Promise<boolean> {
+    const fresh = new MemoryStore(this.maxBytes)
     if (!fresh.reset(pets)) return false
     await this.#inTurn(async () => {
       await this.#settle(true) // so that nothing on disk can follow the fresh pets
-      await this.#files.place(await this.#files.prepare(fresh.values()))
-      this.#memory = fresh
+      await this.#files.fold(fresh.values())
+      super.reset(pets)
     })
     return true
   }
 
-  async isWritable(): Promise<boolean> {
+  override async isWritable(): Promise<boolean> {
     if (this.#isFailing) await this.#inTurn(() => this.#settle(false)).catch(() => {})
     return !this.#isFailing
   }
 
-  close(): Promise<void> {
+  override close(): Promise<void> {
     this.#closing ??= this.#inTurn(async () => {
-      clearTimeout(this.#pause)
       try {
-        await this.#settle(true)
-        await this.#files.removeJournal()
+        await this.#endFold().catch(() => {})
+        await this.#files.close(this.values())
       } catch (error) {
         const { path } = this.#files
         throw new Error(`${path} could not be completed; keep ${path}.journal with it: ${messageOf(error)}`)
@@ -113,31 +114,32 @@ class SnapshotStore implements PetStore {
     if (this.#closing !== undefined) return Promise.reject(new Error(`${this.#files.path}: the store is closed`))
     this.#batch = undefined
     const done = this.#task.then(task)
-    this.#task = done.catch(() => {})
+    this.#task = done.catch(this.#note)
     return done
   }
 
   async #write(batch: Addition[]): Promise<void> {
     await this.#gather(batch)
     if (this.#batch === batch) this.#batch = undefined
-    const drafts: { draft: Draft; resolve: Addition['resolve'] }[] = []
+    const drafts: (Draft & { resolve: Addition['resolve'] })[] = []
     for (const { pet, resolve } of batch) {
-      const draft = this.#memory.draft(pet, drafts.at(-1)?.draft)
+      const draft = this.draft(pet, drafts.at(-1))
       if (draft === undefined) resolve({ ok: false, reason: 'store_full' })
-      else drafts.push({ draft, resolve })
+      else drafts.push({ ...draft, resolve })
     }
     if (drafts.length === 0) return
     try {
       await this.#settle(false)
-      await this.#files.append(drafts.map(({ draft }) => draft.json))
+      await this.#files.append(drafts.map(({ json }) => json))
     } catch (error) {
       this.#note(error)
+      await this.#files.cut().catch(() => {}) // so that a kill does not bring back what was refused
       for (const { resolve } of drafts) resolve({ ok: false, reason: 'storage_failed' })
       return
     }
-    for (const { draft, resolve } of drafts) {
-      this.#memory.keep(draft)
-      resolve({ ok: true, id: draft.id, json: draft.json })
+    for (const draft of drafts) {
+      this.keep(draft)
+      draft.resolve({ ok: true, id: draft.id, json: draft.json })
     }
     this.#expected = batch.length + (this.#batch?.length ?? 0)
     this.#foldLater()
@@ -145,10 +147,10 @@ class SnapshotStore implements PetStore {
 
   /** Waits briefly so that clients that were just answered can join this batch. */
   async #gather(batch: readonly Addition[]): Promise<void> {
-    let [quiet, before] = [0, 0]
-    while (quiet++ < PATIENCE && batch.length < this.#expected && batch === this.#batch) {
-      if (batch.length > before) quiet = 0
-      before = batch.length
+    let size = 0
+    for (let quiet = 0; quiet < PATIENCE && batch.length < this.#expected && batch === this.#batch; quiet++) {
+      if (batch.length > size) quiet = 0
+      size = batch.length
       await turn()
     }
   }
@@ -156,50 +158,43 @@ class SnapshotStore implements PetStore {
   #foldLater(): void {
     const { end, folded, snapshot } = this.#files
     const size = snapshot?.size ?? 0
-    if (size + end - folded < SMALL_BYTES) {
+    if (size + end - folded < SMALL_BYTES)
       this.#pause = this.#pause?.refresh() ?? setTimeout(() => this.#beginFold(), PAUSE).unref()
-    } else if (end - folded >= size) {
-      this.#beginFold()
-    }
+    else if (end - folded >= size) this.#beginFold()
   }
 
+  /** Writes the next snapshot while additions go on, and puts it in place. */
   #beginFold(): void {
-    this.#inTurn(async () => void this.#fold()).catch(() => {}) // closed meanwhile
-  }
-
-  /** Folds while additions go on; if any came, the journal goes on too. */
-  async #fold(): Promise<void> {
-    if (this.#folding !== undefined || this.#files.end === 0) return
-    const { size } = this.#memory
-    this.#files.folded = this.#files.end
-    const folding = this.#files.prepare(this.#memory.values())
-    this.#folding = folding
-    const place = async () => {
-      if (this.#folding !== folding) return // a reset or a repair has folded
-      await this.#files.place(await folding)
-      if (this.#memory.size === size) await this.#files.openJournal(0)
+    const begin = async () => {
+      if (this.#next !== undefined || this.#files.end === 0) return
+      this.#next = this.#files.prepare(this.values())
+      const end = () => this.#inTurn(() => this.#endFold())
+      this.#next.then(end, end).catch(() => {}) // closed meanwhile, or it is noted
     }
-    await folding.then(() => this.#inTurn(place)).catch((error: unknown) => this.#note(error))
-    if (this.#folding === folding) this.#folding = undefined
+    this.#inTurn(begin).catch(() => {})
   }
 
-  /** Puts the files in order after a failure; folds if that is wanted. */
+  async #endFold(): Promise<void> {
+    const next = this.#next
+    this.#next = undefined
+    if (next !== undefined) await this.#files.place(await next)
+  }
+
+  /** Puts the files in order after a failure, and all pets in the snapshot if that is wanted. */
   async #settle(mustFold: boolean): Promise<void> {
     if (!this.#isFailing && !mustFold) return
-    await this.#folding?.catch(() => {})
-    this.#folding = undefined // its snapshot is not put in place
-    if (this.#isFailing) await this.#files.repair(this.#memory.values())
+    await this.#endFold().catch(() => {})
+    if (this.#isFailing) await this.#files.repair(this.values())
     this.#note()
-    if (mustFold && !(await this.#files.isWhole())) await this.#files.fold(this.#memory.values())
+    if (mustFold) await this.#files.complete(this.values())
   }
 
   /** Reports that the files cannot be written, or, without an error, that they can be again. */
-  #note(error?: unknown): void {
+  readonly #note = (error?: unknown): void => {
     const isFailing = error !== undefined
     if (isFailing === this.#isFailing || this.#closing !== undefined) return
     this.#isFailing = isFailing
-    const { path, report } = this.#files
-    if (isFailing) report('error', `${path} cannot be written: ${messageOf(error)}`)
-    else report('info', `${path} can be written again`)
+    const how = isFailing ? `cannot be written: ${messageOf(error)}` : 'can be written again'
+    this.#files.report(isFailing ? 'error' : 'info', `${this.#files.path} ${how}`)
   }
 }

@@ -1,48 +1,21 @@
-import { parseJson } from './json.ts'
 import { type NewPet, type Pet, type PetStatus, petJson, type Result, validateNewPet } from './pet.ts'
 
 /** At most `limit` pets with ids above `after`, of one status if one is given. */
-export interface PageQuery {
-  limit: number
-  after: number
-  status?: PetStatus
-}
+export type PageQuery = { limit: number; after: number; status?: PetStatus }
 
 /** A page: its JSON array, and the id to continue after; undefined on the last page. */
-export interface Page {
-  readonly json: string
-  readonly next: number | undefined
-}
+export type Page = { readonly json: string; readonly next: number | undefined }
 
 /** The outcome of an addition: the new pet's id and JSON, or the error code that says why it was not added. */
 export type Added = { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' | 'storage_failed' }
 
-/** Stores pets; they are immutable and never deleted. */
-export interface PetStore {
-  readonly size: number
-  get(id: number): string | undefined
-  page(query: PageQuery): Page
-  /** The JSON of all pets in ascending order of id. */
-  values(): IterableIterator<string>
-  /** Adds a pet under the next id. Never rejects. */
-  add(pet: NewPet): Added | Promise<Added>
-  /** Replaces all pets, ids from 1 on; false, with nothing changed, if they do not fit. */
-  reset(pets: readonly NewPet[]): boolean | Promise<boolean>
-  /** Whether pets can be added; a store that failed to write tries again. Never rejects. */
-  isWritable(): boolean | Promise<boolean>
-  /** Resolves when everything acknowledged is where it is kept. Nothing can be added afterwards. */
-  close(): Promise<void>
-}
-
-/** Takes a message for the log. */
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
 export interface StoredPet {
   readonly id: number
   readonly json: string
+  readonly bytes: number // of its JSON in UTF-8
   readonly status: PetStatus | undefined
-  /** The length of its JSON in UTF-8. */
-  readonly bytes: number
 }
 
 /** A pet that may be added next, and the bytes that the store would take with it. */
@@ -52,28 +25,22 @@ export type Draft = StoredPet & { readonly total: number }
 export const MAX_ID: number = 10 ** 15 - 1
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
-// V8 keeps two bytes for each character if one is beyond Latin-1, and wastes a third of a page of its heap on long strings.
+// V8 keeps two bytes a character if one is beyond Latin-1, and wastes a third of a page of its heap on long strings.
 const LONG = 1_000
 const MAX_PAGE_BYTES = 16 * 2 ** 20
 const PAGE_OVERHEAD = 500
 
 /** Keeps pets in memory. Pets are immutable, so each is serialized once; a page costs O(page size). */
-export class MemoryStore implements PetStore {
+export class MemoryStore {
   readonly maxBytes: number
   #report: Report | undefined
-  /** The JSON of each pet by id; if it is long, as UTF-8 outside V8's heap. */
-  #pets = new Map<number, string | Buffer>()
-  /** All ids, and those of each status, in ascending order. */
-  #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
+  #pets = new Map<number, string | Buffer>() // JSON by id; if it is long, as UTF-8 outside V8's heap
+  #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] } // in ascending order
   #bytes = 0
-  /** Pages that are not the last one: they never change. */
-  #pages = new Map<string, Page>()
+  #pages = new Map<string, Page>() // those that are not the last one: they never change
   #pageBytes = 0
 
-  /**
-   * @param maxBytes Bytes of pets to keep: each counts as its JSON in UTF-8 and 100 more.
-   * @param report Takes a warning, once, when four fifths of them are taken.
-   */
+  /** @param report Takes a warning, once, when four fifths of the bytes are taken. */
   constructor(maxBytes: number, report?: Report) {
     this.maxBytes = maxBytes
     this.#report = report
@@ -111,7 +78,8 @@ export class MemoryStore implements PetStore {
     return page
   }
 
-  add(pet: NewPet): Added {
+  /** Adds a pet under the next id. Never rejects. */
+  add(pet: NewPet): Added | Promise<Added> {
     const draft = this.draft(pet)
     if (draft === undefined) return { ok: false, reason: 'store_full' }
     this.keep(draft)
@@ -121,11 +89,9 @@ export class MemoryStore implements PetStore {
   /** Prepares a pet to follow the stored ones or, if given, another draft; undefined if there is no room. */
   draft(pet: NewPet, before?: Draft): Draft | undefined {
     const id = (before?.id ?? this.#ids.all.at(-1) ?? 0) + 1
-    const json = petJson(id, pet)
-    const bytes = Buffer.byteLength(json)
-    const total = (before?.total ?? this.#bytes) + bytes + PET_OVERHEAD
-    if (total > this.maxBytes || id > MAX_ID) return undefined
-    return { id, json, status: pet.status, bytes, total }
+    const stored = storedPet(id, pet)
+    const total = (before?.total ?? this.#bytes) + stored.bytes + PET_OVERHEAD
+    return total > this.maxBytes || id > MAX_ID ? undefined : { ...stored, total }
   }
 
   /** Adds a pet that has its id already, above all others, whether or not there is room. */
@@ -139,9 +105,14 @@ export class MemoryStore implements PetStore {
     this.#report = undefined
   }
 
-  reset(pets: readonly NewPet[]): boolean {
+  /** Replaces all pets, ids from 1 on; false, with nothing changed, if they do not fit. */
+  reset(pets: readonly NewPet[]): boolean | Promise<boolean> {
     const fresh = new MemoryStore(this.maxBytes)
-    if (!pets.every((pet) => fresh.add(pet).ok)) return false
+    for (const pet of pets) {
+      const draft = fresh.draft(pet)
+      if (draft === undefined) return false
+      fresh.keep(draft)
+    }
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
     this.#bytes = fresh.#bytes
@@ -150,10 +121,12 @@ export class MemoryStore implements PetStore {
     return true
   }
 
-  isWritable(): boolean {
+  /** Whether pets can be added. Never rejects. */
+  isWritable(): boolean | Promise<boolean> {
     return true
   }
 
+  /** Resolves when all that was acknowledged is where it is kept. Nothing can be added afterwards. */
   async close(): Promise<void> {}
 }
 
@@ -169,21 +142,21 @@ function firstAbove(numbers: readonly number[], value: number): number {
   return low
 }
 
-/** Reads a pet with its id. */
-export function readStoredPet(input: Result<unknown>): StoredPet {
-  const pet = input.ok ? validateNewPet(input.value) : input
-  if (!pet.ok) throw new Error(pet.issues.join('; '))
-  const { id }: { id?: unknown } = input.ok ? Object(input.value) : {}
-  const isId = typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID
-  if (!isId) throw new Error(`id must be an integer from 1 to ${MAX_ID}`)
-  const json = petJson(id, pet.value)
-  return { id, json, status: pet.value.status, bytes: Buffer.byteLength(json) }
+function storedPet(id: number, pet: NewPet): StoredPet {
+  const json = petJson(id, pet)
+  return { id, json, status: pet.status, bytes: Buffer.byteLength(json) }
 }
 
-/** Parses the JSON of a stored pet. */
-export function readPet(json: string): Pet {
-  const input = parseJson(json)
+export function readStoredPet(input: Result<unknown>): StoredPet {
+  const pet = readPet(input)
+  return storedPet(pet.id, pet)
+}
+
+/** @throws Error that says what is wrong with the pet. */
+export function readPet(input: Result<unknown>): Pet {
   const pet = input.ok ? validateNewPet(input.value) : input
-  if (!pet.ok) throw new Error(`Cannot read a pet: ${json}`)
-  return { id: Number.parseInt(json.slice('{"id":'.length), 10), ...pet.value }
+  if (!pet.ok) throw new Error(pet.issues.join('; '))
+  const { id }: { id?: unknown } = Object(input.ok && input.value)
+  if (typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID) return { id, ...pet.value }
+  throw new Error(`id must be an integer from 1 to ${MAX_ID}`)
 }

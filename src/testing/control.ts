@@ -13,26 +13,29 @@ interface Unchecked extends Omit<Petstore, 'inject' | 'getPet'> {
   getPet: unknown
 }
 
-/** Status and code of the reply to a TypeError, to a RangeError, and to any other error. */
-type Errors = readonly (readonly [status: number, code: string])[]
+/** Status and code of the reply to an error, by its name. */
+type Errors = Readonly<Record<string, readonly [status: number, code: string]>>
 
-const BAD = [400, 'bad_request'] as const
-const OTHERS: Errors = [BAD, BAD, [408, 'request_timeout']]
-const PETS: Errors = [[400, 'invalid_pet'], [507, 'store_full'], [503, 'storage_failed']] // prettier-ignore
+const BAD: Errors[string] = [400, 'bad_request']
+const OTHERS: Errors = { Error: [408, 'request_timeout'] }
+const PETS: Errors = {
+  TypeError: [400, 'invalid_pet'],
+  RangeError: [507, 'store_full'],
+  Error: [503, 'storage_failed'],
+}
 
 /** The test controls over HTTP: routes of a server of their own, without keys, log and journal. */
 export function controls(petstore: Unchecked): Route[] {
-  const add = async (body: Buffer) => jsonOf(await petstore.add(...readPets(body)))
-  const reset = (body: Buffer) => petstore.reset(body.length === 0 ? undefined : readPets(body))
   const inject = (body: Buffer) => {
     petstore.inject(readJson(body, 'a fault'))
     return JSON.stringify(petstore.pendingFaults.at(-1))
   }
+  const reset = (body: Buffer) => petstore.reset(body.length === 0 ? undefined : readPets(body))
   const switchGetPet = (body: Buffer) => void (petstore.getPet = readJson(body, '"deprecated" or "gone"'))
   return [
     control('POST', '/reset', 204, ({ body }) => reset(body), PETS),
     control('GET', '/pets', 200, () => jsonOf(petstore.pets), PETS),
-    control('POST', '/pets', 201, ({ body }) => add(body), PETS),
+    control('POST', '/pets', 201, async ({ body }) => jsonOf(await petstore.add(...readPets(body))), PETS),
     control('GET', '/requests', 200, ({ query }) => waitForRequests(petstore, query)),
     control('DELETE', '/requests', 204, () => petstore.clearRequests()),
     control('GET', '/faults', 200, () => JSON.stringify(petstore.pendingFaults)),
@@ -42,21 +45,16 @@ export function controls(petstore: Unchecked): Route[] {
   ]
 }
 
+type Task = (call: Call) => Awaitable<string | void>
+
 /** A route whose body, if it has one, is what its task returns. */
-function control(
-  method: Route['method'],
-  path: string,
-  status: number,
-  task: (call: Call) => Awaitable<string | void>,
-  errors = OTHERS,
-): Route {
+function control(method: Route['method'], path: string, status: number, task: Task, errors = OTHERS): Route {
   const handle = async (call: Call): Promise<Reply> => {
     try {
       const body = await task(call)
       return body === undefined ? { status } : { status, body }
     } catch (error) {
-      const row = errors[error instanceof TypeError ? 0 : error instanceof RangeError ? 1 : 2]
-      const [status, code] = error instanceof SyntaxError || row === undefined ? BAD : row
+      const [status, code] = errors[error instanceof Error ? error.name : ''] ?? BAD
       return errorReply(status, code, messageOf(error))
     }
   }
@@ -65,7 +63,7 @@ function control(
 
 /** Pets with exact integers, which JSON.stringify does not write. */
 function jsonOf(pets: readonly Pet[]): string {
-  return `[${pets.map(({ id, ...pet }) => petJson(id, pet)).join(',')}]`
+  return `[${pets.map((pet) => petJson(pet.id, pet)).join(',')}]`
 }
 
 function readPets(body: Buffer): NewPet[] {

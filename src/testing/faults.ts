@@ -1,23 +1,22 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
-import type { Awaitable, Reply } from '../http/reply.ts'
+import type { Reply } from '../http/reply.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, checkMembers, DELAY, integer, oneOf, OPERATIONS, type Rule } from '../options.ts'
 import { MAX_ID } from '../pets/store.ts'
 import type { Fault } from '../types.ts'
 
+const COUNT = integer(1, 1_000_000)
 const isNumber = (value: unknown): value is number => typeof value === 'number'
 const isTimes = (value: unknown): value is number | 'always' => isNumber(value) || value === 'always'
-const isTimesInRange = (times: number | 'always') =>
-  times === 'always' || (Number.isInteger(times) && times >= 1 && times <= 1_000_000)
 
 // prettier-ignore
 const RULES: { readonly [K in keyof Fault]-?: Rule<NonNullable<Fault[K]>> } = {
   operation: oneOf([...OPERATIONS, '*']),
   petId: integer(1, MAX_ID),
   after: integer(0, 1_000_000),
-  times: { mustBe: 'an integer from 1 to 1000000, or always', isType: isTimes, isInRange: isTimesInRange },
+  times: { mustBe: `${COUNT.mustBe}, or always`, isType: isTimes, isInRange: (times) => times === 'always' || COUNT.isInRange?.(times) === true },
   rate: { mustBe: 'a number above 0, and at most 1', isType: isNumber, isInRange: (rate) => rate > 0 && rate <= 1 },
   seed: integer(0, 2 ** 32 - 1),
   status: integer(400, 599),
@@ -88,11 +87,16 @@ export class Faults {
     }
   }
 
-  #handle({ operation, method }: Route, handle: Handler, call: Call): Awaitable<Reply> {
+  async #handle({ operation, method }: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen = 0 } = this.#meet(operation, call.param) ?? {}
-    const reply = () => (fault === undefined ? handle(call) : failed(fault, method, handle, call))
     const ms = delayOf(this.#delay, 0, this.#count++) + delayOf(fault?.delay, fault?.seed, seen)
-    return ms === 0 ? reply() : this.#wait(ms, fault?.delay !== undefined, call, reply)
+    if (ms > 0) {
+      const cleared = this.#cleared.signal
+      const signal = call.signal === undefined ? cleared : AbortSignal.any([cleared, call.signal])
+      await wait(ms, undefined, { signal }).catch(() => {})
+      if (call.signal?.aborted || (fault?.delay !== undefined && cleared.aborted)) return undefined
+    }
+    return fault === undefined ? handle(call) : failed(fault, method, handle, call)
   }
 
   /** The first fault that this request meets. */
@@ -107,19 +111,11 @@ export class Faults {
       return true
     })
   }
-
-  async #wait(ms: number, isFault: boolean, call: Call, reply: () => Awaitable<Reply>): Promise<Reply> {
-    const cleared = this.#cleared.signal
-    const signal = call.signal === undefined ? cleared : AbortSignal.any([cleared, call.signal])
-    await wait(ms, undefined, { signal }).catch(() => {})
-    return call.signal?.aborted || (isFault && cleared.aborted) ? HUNG_UP : reply()
-  }
 }
 
 /** A number from 0 on and below 1, the same one each time. */
 function draw(what: string, seed = 0, at: number): number {
-  const hash = createHash('sha256').update(`${what} ${seed} ${at}`).digest()
-  return hash.readUInt32BE() / 2 ** 32
+  return createHash('sha256').update(`${what} ${seed} ${at}`).digest().readUInt32BE() / 2 ** 32
 }
 
 function delayOf(delay: Fault['delay'] = 0, seed: number | undefined, at: number): number {
@@ -127,17 +123,21 @@ function delayOf(delay: Fault['delay'] = 0, seed: number | undefined, at: number
   return min === max ? min : min + Math.floor(draw('delay', seed, at) * (max - min + 1))
 }
 
-const HUNG_UP: Reply = { status: 0, breaksOff: 'before' }
 const MESSAGE = 'A test asked for this fault'
 
-function failed(fault: Fault, method: Route['method'], handle: Handler, call: Call): Awaitable<Reply> {
+async function failed(fault: Fault, method: Route['method'], handle: Handler, call: Call): Promise<Reply | undefined> {
   const { status, retryAfter, hangUp, body } = fault
-  if (hangUp) return HUNG_UP
+  if (hangUp) return undefined
   if (status === undefined && body === undefined) return handle(call)
-  const cut = (reply: Reply): Reply => ({ ...reply, breaksOff: 'within' })
-  if (status === undefined && body === 'cut' && method === 'GET') return Promise.resolve(handle(call)).then(cut)
+  if (status === undefined && body === 'cut' && method === 'GET') return cut(await handle(call))
   const headers = retryAfter === undefined ? [] : ['Retry-After', String(retryAfter)]
   const error = errorReply(status ?? 500, 'injected_fault', MESSAGE, headers)
   if (body === 'garbled') return { ...error, status: status ?? 200, body: MESSAGE }
   return body === 'cut' ? cut(error) : error
+}
+
+/** Half of a reply's body, under the length of all of it. */
+function cut(reply: Reply | undefined): Reply | undefined {
+  const { body = '' } = reply ?? {}
+  return reply && { ...reply, body: body.slice(0, body.length >> 1), contentLength: Buffer.byteLength(body) }
 }

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
 import type { Variant } from '../../src/api/openapi.ts'
-import { routes } from '../../src/api/routes.ts'
 import { LIMITS } from '../../src/http/limits.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
 import type { Petstore } from '../../src/types.ts'
@@ -12,7 +11,6 @@ import { type Answer, folderOf, RawConnection, send, type Sent, start } from '..
 const REX = '{"name":"Rex","categoryId":1}'
 const DOCUMENT = documentOf({ basePath: '/v1', getPet: 'deprecated', page: true })
 
-/** The operations of a document; those that need no key are open. */
 function operationsOf(document: unknown) {
   return entries(find(document, document, 'paths')).flatMap(([path, item]) =>
     entries(item).flatMap(([method, operation]) => {
@@ -24,26 +22,12 @@ function operationsOf(document: unknown) {
 }
 
 for (const variant of VARIANTS) {
-  test(`every route is an operation of the document, and every operation a route (${JSON.stringify(variant)})`, () => {
-    const document = documentOf({ basePath: '/shop/eu', ...variant })
-    const described = operationsOf(document).map(({ id, path, method, isOpen, operation }) => {
-      const has = (member: string) => find(document, operation, member) !== undefined
-      const server = find(document, document, 'paths', path, 'servers', '0', 'url')
-      assert.ok(has('summary') && has('description'), id)
-      return [method, path, id, server ?? '/shop/eu', isOpen, has('requestBody')]
-    })
-    const context = { store: new MemoryStore(0), basePath: '/shop/eu', ...variant, isDraining: () => false }
-    const table = routes(context).map(({ method, path, operation, open = false, takesBody = false }) => {
-      return [method, path, operation, open ? '/' : '/shop/eu', open, takesBody]
-    })
-    assert.deepEqual(described, table)
-    assert.equal(find(document, document, 'servers', '0', 'url'), '/shop/eu')
-    assert.doesNotMatch(JSON.stringify(document), /\/v1/)
-  })
-
   test(`each operation answers what is documented, all of it and nothing else (${JSON.stringify(variant)})`, async (t) => {
     const document = documentOf({ basePath: '/v1', ...variant })
     const operations = operationsOf(document)
+    for (const { id, operation } of operations) {
+      for (const member of ['summary', 'description']) assert.ok(find(document, operation, member) !== undefined, id)
+    }
     const seen = new Set<string>()
     for (const [name, answer] of await provoke(t, variant)) {
       const { status, headers, body } = answer
@@ -76,7 +60,6 @@ function statementsOf(document: unknown, id: string, operation: unknown): string
   })
 }
 
-/** Every response that can be provoked, with the operation that gives it. */
 async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>): Promise<[operation: string, Answer][]> {
   const folder = `${folderOf(t)}/pets`
   mkdirSync(folder)
@@ -95,6 +78,7 @@ async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>): Prom
     const target = `${isOpen ? '' : '/v1'}${path.replace('{petId}', '1')}`
     const withoutKey = { headers: { authorization: '' } }
     await see(id, target, { ...(isOpen && withoutKey), ...(method === 'POST' && { body: REX }) })
+    if (!id.endsWith('z')) assert.equal(petstore.requests.at(-1)?.operation, id) // a probe is no request of the journal
     if (!isOpen) await see(id, target, withoutKey)
     await see(id, target, { headers: { host: 'a b' } })
     await see(id, target, { headers: { expect: 'miracles' } })
@@ -126,46 +110,31 @@ async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>): Prom
   return seen
 }
 
-const CODES = `400 bad_request, 400 invalid_parameter, 400 invalid_pet, 401 unauthorized, 404 not_found,
-405 method_not_allowed, 408 request_timeout, 410 gone, 413 content_too_large, 415 unsupported_media_type,
-417 expectation_failed, 431 headers_too_large, 500 injected_fault, 500 internal_error, 501 not_implemented,
-503 not_ready, 503 storage_failed, 507 store_full`.split(/,\s/)
-
-test('every code is documented with its status, and no schema is inline', () => {
-  const text = JSON.stringify([DOCUMENT, documentOf({ basePath: '/v1', getPet: 'gone', page: true })])
-  const errors = [...text.matchAll(/"code":"(\w+)","message":"[^"]+","status":(\d+)/g)]
-  assert.deepEqual([...new Set(errors.map(([, code, status]) => `${status} ${code}`))].sort(), CODES)
+test('the document has the base path that is configured, and no inline schema', () => {
+  const elsewhere = JSON.stringify(documentOf({ basePath: '/shop/eu', getPet: 'gone', page: true }))
+  assert.match(elsewhere, /"servers":\[\{"url":"\/shop\/eu"/)
+  assert.doesNotMatch(elsewhere, /\/v1/)
+  const text = JSON.stringify(DOCUMENT) + elsewhere
   assert.equal(find(DOCUMENT, DOCUMENT, 'components', 'parameters', 'X-Request-Id', 'schema', 'pattern'), undefined)
   // Generators would have to make up a name for it, such as InlineObject14.
   assert.doesNotMatch(text, /"(?:allOf|anyOf|oneOf)"|"schema":\{[^}]*"properties"/)
 })
 
 test('the check of responses finds what is not documented, and throws at a keyword that it does not know', () => {
-  const HEADERS = {
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-  }
   const operation = operationsOf(DOCUMENT)[0]?.operation
-  const breaches = (body: string, headers = {}) => {
-    const status = Number(/"status":(\d+)/.exec(body)?.[1] ?? 200)
-    return breachesOfOperation(DOCUMENT, operation, { status, headers: { ...HEADERS, ...headers }, body })
+  const [type, caching, sniffing] = ['application/json', 'no-store', 'nosniff']
+  const headers = { 'content-type': type, 'cache-control': caching, 'x-content-type-options': sniffing }
+  const breaches = (body: string, status = 200, more = {}) =>
+    breachesOfOperation(DOCUMENT, operation, { status, headers: { ...headers, ...more }, body })
+  const pet = '{"id":1,"name":"","categoryId":-1}'
+  assert.deepEqual(breaches(`[${Array(100).fill(pet)}]`), [])
+  const wrong = ['"id":0', '"id":"1"', '"id":1.5', '"colour":1', '"id":1,"status":"lost"', '"id":1e19']
+  const pets = wrong.map((member) => `[${pet.replace('"id":1', member)}]`)
+  for (const body of ['{}', '[[]]', `[${Array(101).fill(pet)}]`, ...pets]) assert.notDeepEqual(breaches(body), [], body)
+  for (const code of ['bad_request', 'invalid_pet']) {
+    const body = JSON.stringify({ code, message: '', status: 400 })
+    assert.equal(breaches(body, 400).length === 0, code === 'bad_request')
   }
-  const [pet, error] = ['{"id":1,"name":"","categoryId":-1}', '{"code":"bad_request","message":"","status":400}']
-  for (const body of [`[${Array(100).fill(pet)}]`, error]) assert.deepEqual(breaches(body), [])
-  for (const body of ['{}', '[null]', '[[]]', `[${Array(101).fill(pet)}]`]) assert.notDeepEqual(breaches(body), [])
-  for (const member of ['"id":0', '"id":"1"', '"id":1.5', '"id":1e19', '"colour":1', '"id":1,"status":"lost"']) {
-    assert.notDeepEqual(breaches(`[${pet.replace('"id":1', member)}]`), [], member)
-  }
-  for (const name of ['content-type', 'cache-control', 'location', 'x-request-id']) {
-    assert.notDeepEqual(breaches('[]', { [name]: 'a b' }), [], name)
-  }
-  const others = [
-    ['bad_request', 'invalid_pet'],
-    ['"message":"",', ''],
-    ['"status"', '"more":1,"status"'],
-    ['400', '401'],
-  ]
-  for (const [from = '', to = ''] of others) assert.notDeepEqual(breaches(error.replace(from, to)), [], to)
+  for (const name of ['content-type', 'location']) assert.notDeepEqual(breaches('[]', 200, { [name]: 'a b' }), [], name)
   assert.throws(() => breachesOf({}, { unevaluatedItems: true }, 1), /does not know unevaluatedItems/)
 })

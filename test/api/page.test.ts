@@ -5,7 +5,6 @@ import { createPetstore } from '../../src/petstore.ts'
 
 async function getPage(options = {}): Promise<{ html: string; headers: Headers }> {
   const response = await createPetstore(options).fetch('http://petstore.invalid/')
-  assert.equal(response.status, 200)
   return { html: await response.text(), headers: response.headers }
 }
 

@@ -15,7 +15,6 @@ const PETS = [{ name: 'Tom', categoryId: 2n ** 62n }]
 const LIST = '[{"id":1,"name":"Tom","categoryId":4611686018427387904}]'
 const CREATED = REX.replace('{', '{"id":2,')
 
-/** A petstore behind a server of the test's own. */
 async function serve(t: TestContext, options: ServerOptions = {}, mount?: (petstore: Petstore) => RequestListener) {
   const petstore = createPetstore({ apiKeys: [KEY], pets: PETS, maxBody: 1_000 })
   const server = createServer(options, mount?.(petstore) ?? petstore.listener)
@@ -23,7 +22,6 @@ async function serve(t: TestContext, options: ServerOptions = {}, mount?: (petst
   return { petstore, url: await listen(t, server) }
 }
 
-/** Calls a petstore over HTTP/2, through a server that serves its listener. */
 async function connectHttp2(t: TestContext, petstore: Petstore) {
   const server = createHttp2Server((req, res) => void Reflect.apply(petstore.listener, undefined, [req, res]))
   const session = connect(await listen(t, server))
@@ -33,9 +31,11 @@ async function connectHttp2(t: TestContext, petstore: Petstore) {
     const headers = { ':method': method, ':path': path, authorization: AUTHORIZATION, ...more }
     const stream = session.request(headers, { endStream: body === undefined })
     if (body !== undefined) stream.end(body)
-    const [received] = await Promise.race([once(stream, 'response'), once(stream, 'close').then(() => [{}])])
     const chunks: Buffer[] = []
-    for await (const chunk of stream) chunks.push(chunk)
+    stream.on('data', (chunk) => chunks.push(chunk)).on('error', () => {}) // of a response that is cut short
+    const closed = new Promise<[object]>((resolve) => stream.on('close', () => resolve([{}])))
+    const [received] = await Promise.race([once(stream, 'response'), closed])
+    await closed
     const { ':status': status = 0, ...rest } = received
     return { status, headers: Object.fromEntries(Object.entries(rest)), body: Buffer.concat(chunks).toString() }
   }
@@ -47,7 +47,6 @@ function content({ status, headers, body }: Answer): object {
   return { status, headers: rest, body }
 }
 
-/** Calls a petstore in process. */
 async function callInProcess(petstore: Petstore, method: string, path: string, { headers = {}, body }: Sent = {}) {
   const init = { method, headers: { authorization: AUTHORIZATION, ...headers }, ...(body !== undefined && { body }) }
   const response = await petstore.fetch(new URL(path, petstore.url), init)
@@ -59,14 +58,11 @@ const BODY = Buffer.from(REX) // a text would be text/plain to fetch
 const TABLE: [method: string, path: string, expected: Expected, sent?: Sent][] = [
   ['GET', '/v1/pets', 200],
   ['GET', '/v1/p%65ts?limit=1&x=%ff', 200, { headers: SHOP }],
-  ['GET', '/v1/pets?limit=0&limit=1&status=', '400 invalid_parameter'],
   ['GET', '/v1/pets', '401 unauthorized', { headers: { authorization: 'Bearer wrong-key' } }],
-  ['GET', '/v1/pets', '401 unauthorized', { headers: { authorization: '' } }],
   ['HEAD', '/v1/pets?limit=1', 200],
   ['POST', '/v1/pets', 201, { body: BODY, headers: { 'content-type': 'application/json' } }],
   ['POST', '/v1/pets', 201, { body: BODY }],
   ['POST', '/v1/pets', '400 bad_request', { body: Buffer.from([0x22, 0xff, 0x22]) }],
-  ['POST', '/v1/pets', '400 invalid_pet', { body: Buffer.from('{"name":1}') }],
   ['POST', '/v1/pets', '413 content_too_large', { body: Buffer.alloc(1_001) }],
   ['POST', '/v1/pets', '415 unsupported_media_type', { body: BODY, headers: { 'content-type': 'text/html' } }],
   ['POST', '/v1/pets', '507 store_full', { body: Buffer.from(`{"name":"${'x'.repeat(900)}","categoryId":1}`) }],
@@ -75,7 +71,6 @@ const TABLE: [method: string, path: string, expected: Expected, sent?: Sent][] =
   ['GET', '/v1/pets/1', 200, { headers: { 'x-request-id': 'id-1' } }],
   ['GET', '/v1/pets/9', '404 not_found', { headers: { 'x-request-id': 'not one' } }],
   ['GET', '/v1/%zz', '404 not_found'],
-  ['GET', '/v1/store/orders', '501 not_implemented'],
   ['GET', '/', 200],
 ]
 
@@ -120,26 +115,20 @@ describe('the listener in a server of node:http', () => {
 
   test('refuses what is malformed, and closes the connection', async (t) => {
     const { petstore, url } = await serve(t)
-    const rows: [expected: Expected, bytes: string][] = [
-      ['400 bad_request', get('/v1/pets', BEARER)],
-      ['431 headers_too_large', get('/v1/pets', ...Array<string>(99).fill('X: y'))],
-      ['501 not_implemented', get('/v1/pets', 'Transfer-Encoding: gzip, chunked') + '0\r\n\r\n'],
-    ]
-    for (const [expected, bytes] of rows) {
-      await assertLast(await open(t, { url }, bytes), expected)
+    for (const [expected, ...lines] of [
+      ['400 bad_request', BEARER],
+      ['431 headers_too_large', ...Array<string>(99).fill('X: y')],
+      ['501 not_implemented', 'Transfer-Encoding: gzip, chunked'],
+    ] as const) {
+      await assertLast(await open(t, { url }, get('/v1/pets', ...lines) + '0\r\n\r\n'), expected)
+      assert.ok(expected.startsWith(`${petstore.requests.at(-1)?.status} `))
     }
-    assert.deepEqual(
-      petstore.requests.map(({ status }) => status),
-      [400, 431, 501],
-    )
   })
 
   test('refuses a body that is too large before its end, and the connection goes on', async (t) => {
     const { petstore, url } = await serve(t)
-    for (const bytes of [
-      postHead(10_000_000) + 'x'.repeat(10_000_000),
-      postChunked(`${chunk('x'.repeat(1_000)).repeat(10_000)}0\r\n\r\n`),
-    ]) {
+    const chunked = postChunked(`${chunk('x'.repeat(1_000)).repeat(10_000)}0\r\n\r\n`)
+    for (const bytes of [postHead(10_000_000) + 'x'.repeat(10_000_000), chunked]) {
       const connection = await open(t, { url }, bytes.slice(0, 5_000))
       await assertNext(connection, '413 content_too_large')
       await connection.write(bytes.slice(5_000) + get())

@@ -59,6 +59,15 @@ test('who asks for the owner and hangs up, or stays, harms nobody', async (t) =>
   assert.deepEqual(readdirSync(folder), [])
 })
 
+test('an owner that cannot answer at once, because it has no file descriptor left say, keeps its lock', async (t) => {
+  const folder = folderOf(t)
+  let count = 0
+  const owner = createServer((socket) => socket.end(count++ < 3 ? '' : 'itself'))
+  t.after(() => owner.close())
+  await once(owner.listen(`${folder}/pets.lock.0`), 'listening')
+  await assert.rejects(takeLock(`${folder}/pets`), /is in use by itself$/)
+})
+
 test('a place that takes no socket is refused with the reason', async (t) => {
   const folder = folderOf(t)
   await assert.rejects(takeLock(`${folder}/none/pets`), /^Error: listen (?:ENOENT|EACCES)/)

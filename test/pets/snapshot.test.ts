@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import type { NewPet } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot.ts'
-import type { PetStore } from '../../src/pets/store.ts'
+import type { MemoryStore } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
@@ -20,9 +20,9 @@ const LINES = [
 const FILE = `[\n${LINES.join(',\n')}\n]\n`
 const FAILED = { ok: false, reason: 'storage_failed' }
 
-const reports = new WeakMap<PetStore, string[]>()
+const reports = new WeakMap<MemoryStore, string[]>()
 
-async function open(t: TestContext, path: string): Promise<PetStore> {
+async function open(t: TestContext, path: string): Promise<MemoryStore> {
   const lines: string[] = []
   const report = (level: string, message: string) => lines.push(`${level}: ${message}`)
   const store = await openSnapshotStore(path, 1e9, report)
@@ -31,7 +31,6 @@ async function open(t: TestContext, path: string): Promise<PetStore> {
   return store
 }
 
-/** A path, and what stands there and in its journal. */
 function filed(t: TestContext, file?: string | Buffer, journal?: string | Buffer): string {
   const path = `${folderOf(t)}/pets.json`
   if (file !== undefined) fs.writeFileSync(path, file)
@@ -39,7 +38,7 @@ function filed(t: TestContext, file?: string | Buffer, journal?: string | Buffer
   return path
 }
 
-function all(store: PetStore): string[] {
+function all(store: MemoryStore): string[] {
   return [...store.values()]
 }
 
@@ -52,8 +51,15 @@ function linesIn(path: string): string[] {
   return fs.readFileSync(path, 'utf8').split('\n').slice(0, -1)
 }
 
+/** Copies what a start would find if the server were killed now. */
+function copyOf(path: string): string {
+  fs.copyFileSync(`${path}.journal`, `${path}.2.journal`)
+  fs.copyFileSync(path, `${path}.2`)
+  return `${path}.2`
+}
+
 /** Asks until pets can be added; the failures before are those of a store that had to notice first. */
-async function recover(store: PetStore): Promise<void> {
+async function recover(store: MemoryStore): Promise<void> {
   while (!(await store.add(REX)).ok);
 }
 
@@ -79,20 +85,20 @@ test('a large file is written anew once the journal has grown as much; what is a
   const big = { name: 'x'.repeat(2 ** 16), categoryId: 1 }
   while (fs.statSync(path).size < 2 ** 22) await store.add(big)
   assert.ok(store.size < 2 * 64 + 64, 'it is written early enough')
-  fs.copyFileSync(`${path}.journal`, `${path}.2.journal`)
-  fs.copyFileSync(path, `${path}.2`)
-  assert.equal((await open(t, `${path}.2`)).size, store.size)
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
   await store.close()
   assert.deepEqual(all(await open(t, path)), all(store))
 })
 
 const FIVE = '{"id":5,"name":"Rex","categoryId":7}'
+const SIX = FIVE.replace('5', '6')
 const FORMS: [form: string, text: string, pets: string[]][] = [
   ['none', '[]', []],
   ['none, spaced', ' \r\n\t[\n\n ]\n\n', []],
   ['the one that is written', FILE, LINES],
   ['one line', `[${LINES.join(',')}]`, LINES],
   ['as jq prints it', JSON.stringify(JSON.parse(`[${FIVE}]`), null, 2), [FIVE]],
+  ['lines with escapes', `[\n${FIVE.replace('Rex', '\\u0041')},\n${SIX}\n]`, [FIVE.replace('Rex', 'A'), SIX]],
   [
     'odd, with gaps in the ids',
     '[ {"x":{"y":["]",1]},"name":"\\u0041},]","id":2,\n"categoryId":7.0}\r\n,\r\n{"id":9,"categoryId":9007199254740993,"name":""} ]',
@@ -123,7 +129,9 @@ test('a file of many pieces is read whole, long lines among the short', async (t
 
 const NO_PET = '[\n{\n"id":1,"name":7,"categoryId":1}\n]'
 const NOT_UTF8 = Buffer.from('[{"id":1,"name":"\xff","categoryId":1}]', 'latin1')
+const NOT_UTF8_LINES = Buffer.from(FILE.replace('Rex', '\xff'), 'latin1')
 const ID_RULE = /json: line 1: id must be an integer from 1 to 999999999999999$/
+const OTHER = journalLine(LINES[0]?.replace('Rex', 'Max') ?? '')
 const GAP = `x\n${journalLine(FIVE)}`
 const REFUSED: [why: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
   ['empty', '', /json: line 1: must begin an array of pets$/],
@@ -139,13 +147,9 @@ const REFUSED: [why: string, file: string | Buffer, reason: RegExp, journal?: st
   ['an id twice', `[\n${LINES[0]},\n${LINES[0]}\n]`, /json: line 3: the id 1 must be above 1, the one before$/],
   ['no pet', NO_PET, /json: line 2: name must be a string$/],
   ['not UTF-8', NOT_UTF8, /line 1: .*UTF-8$/],
+  ['not UTF-8, in a line as it is written', NOT_UTF8_LINES, /line 2: .*UTF-8$/],
   ['a journal with a gap', FILE, /journal: line 2: pet 4 must come before pet 5/, GAP],
-  [
-    'another pet in the journal',
-    FILE,
-    /journal: line 1: pet 1 is another one/,
-    journalLine(LINES[0]?.replace('Rex', 'Max') ?? ''),
-  ],
+  ['another pet in the journal', FILE, /journal: line 1: pet 1 is another one/, OTHER],
   ['no pet in the journal', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
   ['no JSON in the journal', FILE, /journal: line 1: a pet must be an object/, journalLine('{"id":4')],
 ]
@@ -167,6 +171,7 @@ const JOURNALS: [what: string, journal: string, pets: string[], torn: number][] 
   ['older in part', journalLine(LINES[2] ?? '', FOUR), [...LINES, FOUR], 0],
   ['of zeros before old lines', `${'\0'.repeat(99)}\n${journalLine(...LINES)}`, LINES, 0],
   ['of torn lines before whole ones', `["00000000",${FOUR}]\n["\n${journalLine(FOUR)}`, [...LINES, FOUR], 0],
+  ['torn, but for its newline', `${journalLine(FOUR)}["00000000",{}]\n`, [...LINES, FOUR], 16],
   ['torn at its end', `${journalLine(FOUR)}["00`, [...LINES, FOUR], 4],
   ['torn before its newline', journalLine(FOUR).trimEnd(), LINES, journalLine(FOUR).length - 1],
   ['of zeros', '\0'.repeat(5_000), LINES, 5_000],
@@ -215,17 +220,21 @@ test('what is no regular file, or in no folder, is refused; a link leads to the 
   await assert.rejects(open(t, `${folder}/later.json`), /is in use by process \d+ on .+ since \d{4}-/)
 })
 
-/** Lets a method of all open files fail, from a call on, until it is restored. */
-async function failing(t: TestContext, method: string, code = 'EIO', from = 0) {
+/** Lets a method of all open files fail, from a call on, until it is restored; writing to a snapshot too where it is `write`. */
+async function failing(t: TestContext, method: string, code = 'EIO', from = 0): Promise<() => void> {
   const probe = await openFile(filed(t, ''), 'r')
   const prototype = Object.getPrototypeOf(probe)
   await probe.close()
+  const restoreAppend = method === 'write' ? await failing(t, 'appendFile', code) : () => {}
   const works: (...args: unknown[]) => Promise<unknown> = prototype[method]
   const { mock } = t.mock.method(prototype, method, function (this: unknown, ...args: unknown[]) {
     if (mock.callCount() < from) return works.apply(this, args)
     return Promise.reject(Object.assign(new Error(`${code}: it fails`), { code }))
   })
-  return () => mock.restore()
+  return () => {
+    mock.restore()
+    restoreAppend()
+  }
 }
 
 for (const failure of ['write ENOSPC', 'write EIO', 'datasync EIO']) {
@@ -234,6 +243,8 @@ for (const failure of ['write ENOSPC', 'write EIO', 'datasync EIO']) {
     const path = filed(t, FILE)
     const store = await open(t, path)
     const restore = await failing(t, method, code)
+    assert.deepEqual(await store.add(REX), FAILED)
+    const copy = copyOf(path)
     for (let times = 0; times < 2; times++) {
       assert.deepEqual(await Promise.all([store.add(REX), store.add(REX)]), [FAILED, FAILED])
       assert.deepEqual(await Promise.all([store.isWritable(), store.isWritable()]), [false, false])
@@ -241,6 +252,7 @@ for (const failure of ['write ENOSPC', 'write EIO', 'datasync EIO']) {
     }
     assert.deepEqual(all(store), LINES)
     restore()
+    assert.deepEqual(all(await open(t, copy)), LINES)
     assert.equal(await store.isWritable(), true)
     assert.equal((await store.add(REX)).ok, true)
     const said = [`error: ${path} cannot be written: ${code}: it fails`, `info: ${path} can be written again`]
@@ -267,13 +279,16 @@ const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] 
   ['removes all', (path) => [path, `${path}.journal`].forEach((name) => fs.unlinkSync(name)), false],
 ]
 for (const [deed, act, isKept] of STRANGERS) {
-  for (const then of ['at the next addition', 'at the end'] as const) {
+  for (const then of ['at the next addition', 'at the end', 'at the end, if none was added'] as const) {
     test(`nothing is lost to somebody who ${deed}: it is written anew ${then}`, async (t) => {
       const path = filed(t, FILE)
       const store = await open(t, path)
-      await store.add(REX)
+      if (then !== 'at the end, if none was added') await store.add(REX)
       act(path)
-      if (then === 'at the next addition') await recover(store)
+      if (then === 'at the next addition') {
+        await recover(store)
+        assert.deepEqual(all(await open(t, copyOf(path))), all(store))
+      }
       await store.close()
       assert.deepEqual(all(await open(t, path)), all(store))
       const kept = fs.readdirSync(path.replace('/pets.json', '')).filter((name) => /^pets\.json\.\d{4}-/.test(name))
@@ -308,7 +323,8 @@ for (const from of [0, 1, 2, 3, 4, 5, 6]) {
     const restore = await failing(t, 'sync', 'EIO', from)
     const isReset = await Promise.resolve(store.reset([])).catch(() => false)
     restore()
-    await recover(store)
+    assert.equal((await store.add(REX)).ok, true)
+    assert.deepEqual(all(await open(t, copyOf(path))), all(store))
     assert.equal(store.size, isReset ? 1 : 5)
     await store.close()
     assert.deepEqual(all(await open(t, path)), all(store))

@@ -6,14 +6,14 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type NewPet, PET_STATUSES, petJson } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot.ts'
-import { MemoryStore, type PetStore } from '../../src/pets/store.ts'
+import { MemoryStore } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' }
 const FULL = { ok: false, reason: 'store_full' }
 
-const STORES: Record<string, (maxBytes: number) => PetStore | Promise<PetStore>> = {
+const STORES: Record<string, (maxBytes: number) => MemoryStore | Promise<MemoryStore>> = {
   memory: (maxBytes) => new MemoryStore(maxBytes),
   file: (maxBytes) => openSnapshotStore(`${folderOf()}/pets.json`, maxBytes, () => {}),
 }
@@ -27,17 +27,10 @@ for (const [kind, open] of Object.entries(STORES)) {
     const resets = ['Tom', 'Max'].map((name) => store.reset([{ ...REX, name }]))
     const behind = [add('c'), add('d')]
     const ids = (await Promise.all([...before, ...behind])).map((one) => one.ok && one.id)
-    assert.deepEqual(
-      [ids, await Promise.all(resets)],
-      [
-        [1, 2, 2, 3],
-        [true, true],
-      ],
-    )
-    assert.deepEqual(
-      [...store.values()],
-      ['Max', 'c', 'd'].map((name, at) => petJson(at + 1, { ...REX, name })),
-    )
+    assert.deepEqual(ids, [1, 2, 2, 3])
+    assert.deepEqual(await Promise.all(resets), [true, true])
+    const kept = ['Max', 'c', 'd'].map((name, at) => petJson(at + 1, { ...REX, name }))
+    assert.deepEqual([...store.values()], kept)
     let isReset = false
     const adding = Array.from({ length: 8 }, async () => {
       for (let count = 0; count < 300; count++) if (isReset || !(await add('x')).ok) return count
@@ -53,10 +46,10 @@ for (const [kind, open] of Object.entries(STORES)) {
     const random = new Random(SEED)
     const maxBytes = 200_000
     const store = await open(maxBytes)
-    let model: { json: string; status: string | undefined; bytes: number }[] = []
+    let model: { id: number; json: string; status: string | undefined; bytes: number }[] = []
     const modelOf = (pet: NewPet, at: number) => {
       const json = petJson(at + 1, pet)
-      return { json, status: pet.status, bytes: new TextEncoder().encode(json).length + 100 }
+      return { id: at + 1, json, status: pet.status, bytes: new TextEncoder().encode(json).length + 100 }
     }
     const fits = (pets: typeof model) => pets.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes
     const randomPet = (): NewPet => {
@@ -74,21 +67,19 @@ for (const [kind, open] of Object.entries(STORES)) {
         const pet = randomPet()
         const added = modelOf(pet, model.length)
         const hasRoom = fits([...model, added])
-        const id = model.length + 1
-        assert.deepEqual(await store.add(pet), hasRoom ? { ok: true, id, json: added.json } : FULL, label)
+        const { id, json } = added
+        assert.deepEqual(await store.add(pet), hasRoom ? { ok: true, id, json } : FULL, label)
         if (hasRoom) model.push(added)
         else refused++
       }
-      // Few, so that pages that may be kept are asked for again.
       const limit = random.pick([1, 2, 20, 100])
       const after = Math.max(0, random.chance(0.5) ? model.length - random.integer(-2, 3) : random.integer(0, 9))
       const status = random.pick([undefined, ...PET_STATUSES])
-      const rest = [...model.entries()].filter(
-        ([at, pet]) => at >= after && (status === undefined || pet.status === status),
-      )
+      const isWanted = ({ id, ...pet }: (typeof model)[0]) => id > after && (status ?? pet.status) === pet.status
+      const rest = model.filter(isWanted)
       const page = rest.slice(0, limit)
-      const next = rest.length > limit ? Number(page.at(-1)?.[0]) + 1 : undefined
-      const expected = { json: `[${page.map(([, { json }]) => json)}]`, next }
+      const next = rest.length > limit ? page.at(-1)?.id : undefined
+      const expected = { json: `[${page.map(({ json }) => json)}]`, next }
       assert.deepEqual(store.page({ limit, after, ...(status && { status }) }), expected, label)
       const id = random.integer(0, model.length + 1)
       assert.deepEqual([store.get(id), store.size], [model[id - 1]?.json, model.length], label)

@@ -1,16 +1,14 @@
 // A real browser, what is wrong with a page in it, and the two ways to use one: mouse and keyboard.
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import type { TestContext } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { folderOf } from '../support.ts'
-import { isHere } from './packages.ts'
+import { must } from './packages.ts'
 
 const PACKAGES = ['playwright-core@1.64.1', 'axe-core@4.14.1']
 const ARGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking']
 
-/** As much of playwright-core as the tests use. */
 export interface Locator {
   click(): Promise<void>
   fill(text: string): Promise<void>
@@ -42,11 +40,6 @@ interface Browser {
   close(): Promise<void>
 }
 
-/** Why no browser can be had here; false where one can. Debian's is installed where it is missing. */
-export function lacksBrowser(): string | false {
-  return !isHere('chromium') && 'there is no chromium, and none can be installed'
-}
-
 export interface Chromium {
   /** Opens a tab with a session of its own; whatever goes wrong in it fails the test at its end. */
   open(t: TestContext, origin: string, look?: object): Promise<Page>
@@ -54,15 +47,13 @@ export interface Chromium {
   check(page: Page, what: string): Promise<void>
 }
 
-/** Starts the browser; the end of the test closes it. */
 export async function launch(t: TestContext): Promise<Chromium> {
   const folder = folderOf(t)
-  execFileSync('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ...PACKAGES])
+  must('npm', 'install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ...PACKAGES)
   const modules = `${folder}/node_modules`
   const axe = readFileSync(`${modules}/axe-core/axe.min.js`, 'utf8')
   const { chromium } = await import(pathToFileURL(`${modules}/playwright-core/index.mjs`).href)
-  const executablePath = execFileSync('which', ['chromium'], { encoding: 'utf8' }).trim()
-  const browser: Browser = await chromium.launch({ executablePath, args: ARGS })
+  const browser: Browser = await chromium.launch({ executablePath: must('which', 'chromium').trim(), args: ARGS })
   t.after(() => browser.close())
   return {
     async open(t, origin, look = {}) {
@@ -90,7 +81,6 @@ export async function launch(t: TestContext): Promise<Chromium> {
   }
 }
 
-/** What goes wrong in a page, from now on. */
 function problemsOf(page: Page, origin: string): string[] {
   const problems: string[] = []
   page.on('console', (message) => {
@@ -107,10 +97,8 @@ function problemsOf(page: Page, origin: string): string[] {
   return problems
 }
 
-/** Texts that elements show, by their selectors. */
 export type Seen = Readonly<Record<string, string | RegExp>>
 
-/** Resolves when elements like these show these texts. */
 export async function shows(page: Page, seen: Seen): Promise<void> {
   for (const [selector, hasText] of Object.entries(seen)) {
     const state = selector.endsWith(':empty') ? 'attached' : 'visible'
@@ -128,16 +116,11 @@ export async function does(page: Page, hand: Hand, ...steps: readonly Step[]): P
   }
 }
 
-/** A way to use a page. */
-export interface Hand {
-  /** Presses a button, or switches a box. */
-  press(page: Page, selector: string): Promise<void>
-  type(page: Page, selector: string, text: string): Promise<void>
-  /** Chooses one of the radio buttons. */
-  choose(page: Page, selector: string, value: string): Promise<void>
-  /** Picks an option of a select. */
-  pick(page: Page, selector: string, value: string): Promise<void>
-}
+/** A way to press a button or switch a box, to type, to choose a radio button, and to pick an option of a select. */
+export type Hand = Record<
+  'press' | 'type' | 'choose' | 'pick',
+  (page: Page, selector: string, value: string) => Promise<void>
+>
 
 export const MOUSE: Hand = {
   press: (page, selector) => page.locator(selector).click(),

@@ -1,6 +1,3 @@
-// Files of the project that uses the package.
-
-/** A project with ts-jest as it is by default: CommonJS, type-checked. */
 export const TS_JEST: Readonly<Record<string, string>> = {
   'package.json': JSON.stringify({
     private: true,
@@ -9,28 +6,18 @@ export const TS_JEST: Readonly<Record<string, string>> = {
   }),
   'tsconfig.json': JSON.stringify({ compilerOptions: { module: 'node16', target: 'es2022', strict: true } }),
   'client.test.ts': `
-import { createPetstore, type Petstore, startPetstore } from 'petstore-server'
-
-let petstore: Petstore
-beforeEach(async () => {
-  petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }] })
-})
-afterEach(() => petstore.close())
+import { type Petstore, startPetstore } from 'petstore-server'
 
 test('a socket and the page', async () => {
+  const petstore: Petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }] })
   const { url, headers } = petstore
   expect(await (await fetch(url + '/pets', { headers })).text()).toContain('"categoryId":9007199254740993')
   expect(await (await fetch(new URL('/', url))).text()).toContain('<script>')
-})
-
-test('in process', async () => {
-  const { status } = await createPetstore().fetch('http://any.example/v1/pets')
-  expect(status).toBe(401)
+  await petstore.close()
 })
 `,
 }
 
-/** Holds the types to what they are to be. */
 export const TYPES = `
 import { createPetstore, startPetstore } from 'petstore-server'
 import type { CreateOptions, Fault, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'
@@ -86,20 +73,13 @@ export class GenericContainer {
   withWaitStrategy(wait) { return Object.assign(this, { wait }) }
   async start() {
     const ours = { PORT: '0', HOST: '127.0.0.1', PETSTORE_LOG: 'text', PETSTORE_CONTROL_PORT: '0', PETSTORE_CONTROL_HOST: '127.0.0.1' }
-    const env = { ...process.env, ...this.env, ...ours }
-    const child = spawn(process.execPath, ['node_modules/petstore-server/dist/main.js'], { env })
+    const child = spawn(process.execPath, ['node_modules/petstore-server/dist/main.js'], { env: { ...process.env, ...this.env, ...ours } })
     process.once('exit', () => child.kill()) // also when the example fails
-    let output = ''
     let urls = []
-    while (urls.length < 2) {
+    for (let output = ''; urls.length < 2; urls = output.match(/http:\\/\\/\\S+(?=\\n)/g) ?? []) {
       output += (await once(child.stdout, 'data'))[0]
-      urls = output.match(/http:\\/\\/\\S+(?=\\n)/g) ?? []
     }
-    const inside = ['8080', this.env.PETSTORE_CONTROL_PORT]
-    const getMappedPort = (port) => {
-      if (!this.ports.includes(port)) throw new Error('nothing is exposed at ' + port)
-      return Number(new URL(urls[inside.indexOf(String(port))]).port)
-    }
+    const getMappedPort = (port) => new URL(urls[this.ports.indexOf(port)]).port
     const { status } = await fetch('http://127.0.0.1:' + getMappedPort(this.wait.port) + this.wait.path)
     if (status !== 200) throw new Error('it is not ready: ' + status)
     return { getHost: () => '127.0.0.1', getMappedPort, stop: () => (child.kill(), once(child, 'exit')) }

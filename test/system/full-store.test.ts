@@ -1,10 +1,10 @@
 // A full store answers 507 and everything else, and never ends its process, whatever the heap and the pets.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { connect } from 'node:net'
-import { test } from 'node:test'
-import { AUTHORIZATION } from '../support.ts'
-import { residentKiB, type Server, serve } from './server.ts'
+import { test, type TestContext } from 'node:test'
+import { post } from '../http/raw.ts'
+import { residentKiB, run, type Running } from '../process.ts'
+import { check, RawConnection } from '../support.ts'
 
 /** The greatest `--max-store` that is accepted, as a part of V8's heap limit. */
 const GREATEST = 1 / 2
@@ -22,70 +22,56 @@ const PETS = {
   'the largest, of wide text': largest('ł'),
 }
 
-/** A body of 64k bytes, the greatest that is allowed by default. */
 function largest(first: string): string {
   const [head, tail] = [`{"name":"${first}`, '","categoryId":0}']
   return head + 'x'.repeat(64 * 1024 - Buffer.byteLength(head + tail)) + tail
 }
 
 /** Adds pets over pipelined connections until the store is full; returns how many were added. */
-async function fill({ url }: Server, body: string): Promise<number> {
-  const { hostname, port, pathname } = new URL(url)
-  const head = `POST ${pathname}/pets HTTP/1.1\r\nHost: x\r\nAuthorization: ${AUTHORIZATION}\r\n`
-  const request = `${head}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+async function fill(t: TestContext, server: Running, body: string): Promise<number> {
+  const request = post(body)
   const count = Math.min(200, Math.ceil(BATCH_BYTES / request.length))
-  const batch = Buffer.from(request.repeat(count))
+  let added = 0
   const client = async () => {
-    const socket = connect(Number(port), hostname)
-    const seen: Record<string, number> = {}
-    let [tail, answered] = ['', 0]
-    socket.write(batch)
-    for await (const chunk of socket) {
-      const text = tail + chunk.toString('latin1')
-      tail = text.slice(-11) // too short for a whole one
-      for (const [, status = ''] of text.matchAll(/HTTP\/1\.1 (\d{3})/g)) {
-        seen[status] = (seen[status] ?? 0) + 1
-        answered++
+    const connection = new RawConnection(t, server)
+    for (let isFull = false; !isFull;) {
+      await connection.write(request.repeat(count))
+      for (let read = 0; read < count; read++) {
+        const { status } = await connection.read()
+        isFull = status !== 201
+        if (isFull) assert.equal(status, 507)
+        else added++
       }
-      if (answered % count > 0) continue
-      if (seen['507'] !== undefined) break
-      socket.write(batch)
     }
-    const { 201: added = 0, ...refused } = seen
-    assert.deepEqual(Object.keys(refused), ['507'])
-    return added
+    connection.socket.destroy()
   }
-  const added = await Promise.all(Array.from({ length: CONNECTIONS }, client))
-  return added.reduce((sum, each) => sum + each)
+  await Promise.all(Array.from({ length: CONNECTIONS }, client))
+  return added
 }
 
 /** Lists, gets and tries to add, by many clients at once, all over the store. */
-async function assertServes({ url }: Server, count: number, body: string): Promise<void> {
-  const ask = async (path: string, init: RequestInit = {}) => {
-    const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
-    const response = await fetch(url + path, { ...init, headers })
-    return [response.status, (await response.text()).slice(0, 15)]
-  }
+async function assertServes(server: Running, count: number, body: string): Promise<void> {
   const client = async (_: unknown, at: number) => {
     const id = Math.ceil((count * (at + 1)) / (CLIENTS + 1))
-    assert.deepEqual(await ask(`/pets?limit=100&after=${id - 1}`), [200, `[{"id":${id},"name"`.slice(0, 15)])
-    assert.deepEqual(await ask(`/pets/${id}`), [200, `{"id":${id},"name"`.slice(0, 15)])
-    assert.deepEqual(await ask('/pets', { method: 'POST', body }), [507, '{"code":"store_'])
+    const page = await check(server, 'GET', `/v1/pets?limit=100&after=${id - 1}`, 200)
+    const pet = await check(server, 'GET', `/v1/pets/${id}`, 200)
+    assert.deepEqual([page.body.slice(1, 16), pet.body.slice(0, 15)], Array(2).fill(`{"id":${id},"name":`.slice(0, 15)))
+    await check(server, 'POST', '/v1/pets', '507 store_full', { body })
   }
   await Promise.all(Array.from({ length: CLIENTS }, client))
 }
 
 for (const heap of HEAPS) {
-  const nodeFlags = heap === undefined ? [] : [`--max-old-space-size=${heap}`]
-  const limit = Number(execFileSync(process.execPath, [...nodeFlags, '-p', 'v8.getHeapStatistics().heap_size_limit']))
+  const heapFlags = heap === undefined ? [] : [`--max-old-space-size=${heap}`]
+  const limit = Number(execFileSync(process.execPath, [...heapFlags, '-p', 'v8.getHeapStatistics().heap_size_limit']))
   const greatest = ['--max-store', `${Math.floor(limit * GREATEST)}`]
   for (const [kind, body] of Object.entries(PETS)) {
     if (body === SMALLEST && heap !== 64) continue // millions of them would take minutes
     for (const flags of heap === undefined ? [[]] : [[], greatest]) {
       test(`${heap ?? "Node's own"} MiB of heap, ${flags.join(' ')} ${kind} pets: it serves on`, async (t) => {
-        const server = await serve(t, flags, { nodeFlags })
+        const server = await run(t, [process.execPath, ...heapFlags, 'dist/main.js', ...flags])
         try {
-          const count = await fill(server, body)
+          const count = await fill(t, server, body)
           await assertServes(server, count, body)
           t.diagnostic(`${count} pets, ${Math.round(residentKiB(server, 'VmHWM') / 1024)} MiB at the peak`)
         } catch (cause) {

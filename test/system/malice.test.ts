@@ -1,12 +1,12 @@
 // Thousands of clients that mean no good, with the server's own time-outs; http/ tests each alone, with short ones.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readdirSync, readlinkSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { connect } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { AUTHORIZATION, check, temporaryFile } from '../support.ts'
-import { residentKiB, type Server, serve } from './server.ts'
+import { must } from './packages.ts'
+import { residentKiB, type Running, serve } from '../process.ts'
 
 const HEADERS = `HTTP/1.1\r\nHost: x\r\nAuthorization: ${AUTHORIZATION}\r\n`
 const HEAD = `GET /v1/pets?limit=5 ${HEADERS}`
@@ -18,14 +18,10 @@ const AT_ONCE = 20
 
 interface Attack {
   count: number
-  /** Written at once. */
-  sends: string
-  /** Written a byte a second. */
-  drips?: string
-  /** Ends its own side once all is sent. */
-  halfCloses?: true
-  /** Reads a byte a second. */
-  sips?: true
+  sends: string // written at once
+  drips?: string // written a byte a second
+  halfCloses?: true // ends its own side once all is sent
+  sips?: true // reads a byte a second
   /** With which it may be answered: 0 is for none. Those who sip cannot tell whether the server has left. */
   statuses?: readonly number[]
 }
@@ -45,10 +41,9 @@ const ATTACKS: readonly Attack[] = [
 ]
 
 /** Attacks; resolves when it is connected, to the status that it is answered in the end. */
-async function attack(t: TestContext, { url }: Server, { sends, drips = '', halfCloses, sips }: Attack) {
+async function attack(t: TestContext, { url }: Running, { sends, drips = '', halfCloses, sips }: Attack) {
   const { hostname, port } = new URL(url)
   let received = ''
-  let dripping: NodeJS.Timeout | undefined
   const read = (bytes: number, buffer: Uint8Array) => {
     if (received.length < 20) received += Buffer.from(buffer.subarray(0, bytes)).toString('latin1')
     if (sips) setTimeout(() => socket.resume(), SECOND)
@@ -56,38 +51,24 @@ async function attack(t: TestContext, { url }: Server, { sends, drips = '', half
   }
   const onread = { buffer: Buffer.alloc(sips ? 1 : 1_024), callback: read }
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: halfCloses === true, onread })
-  t.after(() => {
-    clearInterval(dripping)
-    socket.destroy()
-  })
-  const ended = new Promise<number>((resolve) => {
-    for (const event of ['end', 'error']) {
-      socket.once(event, () => {
-        clearInterval(dripping)
-        socket.destroy()
-        resolve(Number(/^HTTP\/1.1 (\d+)/.exec(received)?.[1] ?? 0))
-      })
-    }
-  })
+  t.after(() => socket.destroy())
   await once(socket, 'connect')
   if (halfCloses) socket.end(sends)
   else socket.write(sends)
   // Not before: what is written while the system still connects would stand in front of what it sends at once.
   let at = 0
-  dripping = setInterval(() => at < drips.length && socket.write(drips.charAt(at++)), SECOND)
+  const dripping = setInterval(() => at < drips.length && socket.write(drips.charAt(at++)), SECOND)
+  socket.once('close', () => clearInterval(dripping))
+  const lost = once(socket, 'end').catch(() => {})
+  const ended = lost.then(() => {
+    socket.destroy()
+    return Number(/^HTTP\/1.1 (\d+)/.exec(received)?.[1] ?? 0)
+  })
   return { ended }
 }
 
-/** The sockets that a server has open. */
-function socketsOf({ process: { pid } }: Server): number {
-  return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
-    try {
-      return readlinkSync(`/proc/${pid}/fd/${fd}`).startsWith('socket:')
-    } catch {
-      return false // closed since
-    }
-  }).length
-}
+const socketsOf = ({ process: { pid } }: Running) =>
+  Number(must('sh', '-c', `ls -l /proc/${pid}/fd 2>/dev/null | grep -c socket:`))
 
 // Far more than the server's own time-outs add up to: a test that takes it has failed.
 test('attackers are all ended, fill no memory, and keep nobody from an answer', { timeout: 600_000 }, async (t) => {

@@ -2,33 +2,31 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { after, before, test, type TestContext } from 'node:test'
+import { writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { before, test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
-import { DEMO_PETS } from '../../src/pets/demo.ts'
-import { KEY, send } from '../support.ts'
+import { DEMO_PETS } from '../demo.ts'
+import { greetingIn, serve } from '../process.ts'
+import { check, folderOf, KEY, send, words } from '../support.ts'
 import { isHere } from './packages.ts'
-import { serve } from './server.ts'
 
-const TOOLS = `@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplight/prism-cli@5.14.2 openapi-typescript@7.13.0
-openapi-fetch@0.17.0`.split(/\s/)
+const TOOLS = words(`@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplight/prism-cli@5.14.2
+  openapi-typescript@7.13.0 openapi-fetch@0.17.0`)
 const VALIDATOR = 'openapi-spec-validator==0.7.2'
 
 const exec = promisify(execFile)
-const folder = mkdtempSync(join(tmpdir(), 'petstore-openapi-'))
+const folder = folderOf()
 const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
 
-/** Runs one of the tools to its end, and returns what it prints. */
 async function tool(name: string, ...args: string[]): Promise<string> {
-  return (await exec(process.execPath, [join(folder, 'node_modules/.bin', name), ...args], { cwd: folder, env })).stdout
+  return (await exec(process.execPath, [`${folder}/node_modules/.bin/${name}`, ...args], { cwd: folder, env })).stdout
 }
 
 /** Starts the built server, and keeps its document in a file of this name. */
 async function serveDocument(t: TestContext, document: string, ...flags: string[]): Promise<string> {
   const server = await serve(t, flags)
-  writeFileSync(join(folder, document), (await send(server, 'GET', '/openapi.json')).body)
+  writeFileSync(`${folder}/${document}`, (await send(server, 'GET', '/openapi.json')).body)
   return server.url
 }
 
@@ -36,55 +34,37 @@ before(async () => {
   await exec('npm', ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', ...TOOLS])
 })
 
-after(() => rmSync(folder, { recursive: true }))
-
 for (const [flags, ...failing] of [
   ['--base-path /shop/v2', '/store/orders'],
   ['--get-pet gone --no-page', '/pets/{petId}', '/store/orders'],
 ] as const) {
   test(`Spectral, Redocly and openapi-spec-validator find nothing but that ${failing.join(' and ')} never succeeds (${flags})`, async (t) => {
     await serveDocument(t, 'linted.json', ...flags.split(' '))
-    writeFileSync(join(folder, 'rules.json'), '{"extends":["spectral:oas"]}')
+    writeFileSync(`${folder}/rules.json`, '{"extends":["spectral:oas"]}')
     const found = await tool('spectral', 'lint', 'linted.json', '-r', 'rules.json', '-f', 'json', '--quiet')
+    const shown = JSON.parse(found).map(({ code, path }: { code: string; path: string[] }) => `${code} ${path[1]}`)
     assert.deepEqual(
-      JSON.parse(found).map(({ code, path }: { code: string; path: string[] }) => `${code} ${path[1]}`),
-      failing.map((path) => `operation-success-response ${path}`),
+      shown,
+      Array.from(failing, (path) => `operation-success-response ${path}`),
     )
     const report = await tool('redocly', 'lint', 'linted.json', '--extends', 'recommended', '--format', 'json')
     assert.deepEqual(JSON.parse(report).problems, [])
     if (!isHere('pip3', 'python3-pip')) return t.diagnostic('there is no pip3 for openapi-spec-validator')
-    const PYTHONPATH = join(folder, 'python')
+    const PYTHONPATH = `${folder}/python`
     await exec('pip3', ['install', '--quiet', '--upgrade', '--target', PYTHONPATH, VALIDATOR])
     const validator = ['-m', 'openapi_spec_validator', 'linted.json']
     await exec('python3', validator, { cwd: folder, env: { ...env, PYTHONPATH } })
   })
 }
 
-/** Starts a server with demo pets, and Prism before it, which holds all to the document; `stop` returns what it found. */
-async function startPrism(t: TestContext): Promise<{ url: string; stop: () => Promise<string[]> }> {
-  const url = await serveDocument(t, 'proxied.json', '--demo', '--max-body', '2000')
-  const bin = join(folder, 'node_modules/.bin/prism')
-  const prism = spawn(process.execPath, [bin, 'proxy', 'proxied.json', url, '--port', '0'], { cwd: folder, env })
+test('Prism before a server finds nothing but bad requests, in one request for each status', async (t) => {
+  const own = await serveDocument(t, 'proxied.json', '--demo', '--max-body', '2000')
+  const args = [`${folder}/node_modules/.bin/prism`, 'proxy', 'proxied.json', own, '--port', '0']
+  const prism = spawn(process.execPath, args, { cwd: folder, env })
   t.after(() => prism.kill('SIGKILL'))
   let output = ''
-  const found = await new Promise<string>((resolve, reject) => {
-    prism.stdout.on('data', (chunk) => {
-      output += chunk
-      const [, address] = /Prism is listening on (http:\S+)/.exec(output) ?? []
-      if (address !== undefined) resolve(address)
-    })
-    prism.on('exit', () => reject(new Error(`Prism did not start: ${output}`)))
-  })
-  async function stop(): Promise<string[]> {
-    prism.kill()
-    await once(prism, 'close')
-    return [...output.matchAll(/Violation: (.*)/g)].map(([, violation]) => violation ?? '')
-  }
-  return { url: found, stop }
-}
-
-test('Prism finds nothing but bad requests, in one request for each status', async (t) => {
-  const { url, stop } = await startPrism(t)
+  prism.stdout.on('data', (chunk) => (output += chunk))
+  const url = await greetingIn(prism.stdout, /(?<=Prism is listening on )http:\S+/)
   const headers = { 'content-type': 'application/json' }
   const rex = '{"name":"Rex","categoryId":-1}'
   for (const [status, method, path, sent] of [
@@ -97,11 +77,12 @@ test('Prism finds nothing but bad requests, in one request for each status', asy
     [413, 'POST', '/pets', { headers, body: JSON.stringify({ name: 'x'.repeat(3_000), categoryId: 1 }) }],
     [415, 'POST', '/pets', { headers: { 'content-type': 'text/plain' }, body: rex }],
   ] as const) {
-    const answer = await send({ url }, method, path, sent)
-    assert.equal(answer.status, status, `${method} ${path} ${answer.body}`)
+    const answer = await check({ url }, method, path, status, sent)
     if (status < 400) assert.equal(answer.headers['sl-violations'], undefined, `${method} ${path}`)
   }
-  for (const violation of await stop()) assert.match(violation, /^request/)
+  prism.kill()
+  await once(prism, 'close')
+  for (const [, violation = ''] of output.matchAll(/Violation: (.*)/g)) assert.match(violation, /^request/)
 })
 
 const CLIENT = `import createClient from 'openapi-fetch'
@@ -144,11 +125,11 @@ const TSCONFIG = {
 test('a client that openapi-typescript makes of it type-checks, and runs the tour', async (t) => {
   const url = await serveDocument(t, 'typed.json', '--demo')
   await tool('openapi-typescript', 'typed.json', '-o', 'schema.d.mts')
-  writeFileSync(join(folder, 'client.mts'), CLIENT)
-  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(TSCONFIG))
+  writeFileSync(`${folder}/client.mts`, CLIENT)
+  writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(TSCONFIG))
   const { stdout: errors } = await exec('npx', ['tsc', '-p', folder]).catch((error: { stdout: string }) => error)
   assert.equal(errors, '')
-  const { stdout } = await exec(process.execPath, ['--import', 'tsx', join(folder, 'client.mts'), url, KEY])
+  const { stdout } = await exec(process.execPath, ['--import', 'tsx', `${folder}/client.mts`, url, KEY])
   assert.deepEqual(JSON.parse(stdout), {
     id: 13,
     pets: DEMO_PETS.slice(0, 2).map((pet, at) => ({ id: at + 1, ...pet })),

@@ -1,16 +1,33 @@
+import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
+
+interface Output {
+  status: number | null
+  stdout: string
+  output: string // standard error too
+}
+
+export function run(program: string, ...args: readonly string[]): Output {
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 2 ** 26 })
+  return { status, stdout, output: `${stdout}${stderr}` }
+}
+
+/** Runs what must end well, and returns its standard output. */
+export function must(program: string, ...args: readonly string[]): string {
+  const { status, stdout, output } = run(program, ...args)
+  assert.equal(status, 0, `${program} ${args.join(' ')}\n${output}`)
+  return stdout
+}
 
 /** Whether a command is here; Debian's package of it is installed where it is not, by one test at a time. */
 export function isHere(command: string, debianPackage: string = command): boolean {
   const look = `command -v ${command}`
-  const has = () => spawnSync('sh', ['-c', look]).status === 0
+  const has = () => run('sh', '-c', look).status === 0
   if (has()) return true
   // Debian starts the services that it installs.
-  const install = `apt-get update -qq; apt-get install -y -qq ${debianPackage}; service ${command} stop`
-  spawnSync('flock', [`${tmpdir()}/petstore-packages`, 'sh', '-c', `${look} || { ${install}; }`], {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    stdio: 'ignore',
-  })
+  const install = `export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq; apt-get install -y -qq ${debianPackage}; service ${command} stop`
+  run('flock', `${tmpdir()}/petstore-packages`, 'sh', '-c', `${look} || { ${install}; }`)
   return has()
 }

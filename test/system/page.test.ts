@@ -4,13 +4,13 @@ import { readFileSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import type { PetstoreOptions } from '../../src/types.ts'
-import { DEMO_PETS } from '../../src/pets/demo.ts'
+import { DEMO_PETS } from '../demo.ts'
+import { serve } from '../process.ts'
 import { KEY, send, start } from '../support.ts'
-import { does, KEYBOARD, lacksBrowser, launch, MOUSE, type Page, type Seen, shows, type Step } from './browser.ts'
-import { serve } from './server.ts'
+import { does, KEYBOARD, launch, MOUSE, type Page, type Seen, shows, type Step } from './browser.ts'
+import { isHere } from './packages.ts'
 
 const MAX_INT64 = '9223372036854775807'
-/** The section of the list, and that which adds. */
 const [LIST, ADD] = ['section:has(#list)', 'section:has(#added)']
 const NAMES = [
   '<img src=x onerror=alert(1)>',
@@ -38,13 +38,8 @@ const NO_KEY = 'Enter a key'
 /** Everything that the page offers, from a wrong key on. */
 const TOUR: Step[] = [
   ...giveKey({ '#count': /^12 pets$/, '#key-problem:empty': '' }),
-  [
-    'choose',
-    '[name=filter]',
-    'sold',
-    { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '?limit=20&status=sold' },
-  ],
-  ['choose', '[name=filter]', '', { '#count': /^12 / }],
+  ['choose', '[name=filter]', 'sold', { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '&status=sold' }],
+  ['choose', '[name=filter]', '', { '#count': /^12 /, [`${LIST} .curl`]: '?limit=20' }],
   ['pick', '#limit', '5', { '#count': /^Page 1: 5 pets$/, '#previous[aria-disabled=true]': '' }],
   press('#next', { '#count': /^Page 2: 5 pets$/, [`${LIST} dl`]: '</v1/pets?limit=5&after=10>; rel="next"' }),
   press('#next', {
@@ -93,14 +88,15 @@ test('the built server has the page, as it stands in src', async (t) => {
   assert.equal((await send(await serve(t), 'GET', '/')).body, html)
 })
 
-test('in Chromium', { skip: lacksBrowser() }, async (t) => {
+test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and none can be installed' }, async (t) => {
   const chromium = await launch(t)
 
   async function open(t: TestContext, options: PetstoreOptions = {}, look: object = {}) {
     const petstore = await start(t, { pets: DEMO_PETS, ...options })
     const page = await chromium.open(t, new URL(petstore.url).origin, look)
     await shows(page, { '#list': NO_KEY })
-    return { petstore, page }
+    const use = (...steps: Step[]) => does(page, MOUSE, ...steps)
+    return { petstore, page, use }
   }
 
   for (const [name, hand] of Object.entries({ mouse: MOUSE, keyboard: KEYBOARD })) {
@@ -118,7 +114,7 @@ test('in Chromium', { skip: lacksBrowser() }, async (t) => {
   }
 
   await t.test('the key stays in its tab, and no address or lasting storage has it', async (t) => {
-    const { page, petstore } = await open(t)
+    const { page, petstore, use } = await open(t)
     const sent: [url: string, authorization: string | undefined][] = []
     page.on('request', (request) => sent.push([request.url(), request.headers()['authorization']]))
     await page.goto(`${page.url()}#key=${KEY}`)
@@ -136,32 +132,32 @@ test('in Chromium', { skip: lacksBrowser() }, async (t) => {
     assert.equal(sent.filter(([url]) => isApi(url)).length, 3)
     for (const url of [page.url(), ...sent.map(([url]) => url)]) assert.ok(!url.includes(KEY))
     petstore.replaceKeys(['another-key'])
-    await does(page, MOUSE, refresh({ '#key-problem': WRONG, '#list': WRONG, '#key[placeholder=""]': '' }))
+    await use(refresh({ '#key-problem': WRONG, '#list': WRONG, '#key[placeholder=""]': '' }))
     await page.goto(`${page.url()}#key=two%20words`)
     await shows(page, { '#key-problem': 'letters, digits and', '#list': NO_KEY })
   })
 
   await t.test('the commands of empty forms are valid requests, and say what they need', async (t) => {
-    const { page } = await open(t)
+    const { page, use } = await open(t)
     await shows(page, { [`${ADD} h3`]: 'Example request', [`${ADD} .export`]: 'export KEY=…' })
     for (const [section, expected] of [
       [ADD, '{"id":13,"name":"Rex","categoryId":7}'],
       ['#fetch', '{"id":1,"name":"Rex",'],
     ] as const) {
-      await does(page, MOUSE, press(`${section} .console button`, { [`${section} .console button`]: 'Copied' }))
+      await use(press(`${section} .console button`, { [`${section} .console button`]: 'Copied' }))
       const command = `${await clipboardOf(page)} -sS --fail`
       const { stdout } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, KEY } })
       assert.ok(stdout.includes(expected), stdout)
     }
-    await does(page, MOUSE, ['type', '#name', 'Tom', { [`${ADD} h3`]: /^Request/, [`${ADD} .curl`]: '{"name":"Tom"}' }])
+    await use(['type', '#name', 'Tom', { [`${ADD} h3`]: /^Request/, [`${ADD} .curl`]: '{"name":"Tom"}' }])
   })
 
   await t.test('names are text, and the command that is copied sends each as it was typed', async (t) => {
-    const { page, petstore } = await open(t, { pets: [] })
-    await does(page, MOUSE, ...giveKey({ '#list': 'No pets yet' }))
+    const { page, petstore, use } = await open(t, { pets: [] })
+    await use(...giveKey({ '#list': 'No pets yet' }))
     for (const [at, name] of NAMES.entries()) {
-      await does(page, MOUSE, ...add(name, '-9223372036854775808', { '#added': `Added with the id ${2 * at + 1}:` }))
-      await does(page, MOUSE, press(`${ADD} .console button`, { [`${ADD} .console button`]: 'Copied' }))
+      await use(...add(name, '-9223372036854775808', { '#added': `Added with the id ${2 * at + 1}:` }))
+      await use(press(`${ADD} .console button`, { [`${ADD} .console button`]: 'Copied' }))
       const command = await clipboardOf(page)
       assert.doesNotMatch(command, /[\u200b-\u200f\u202a-\u202e\u2066-\u2069]/)
       await promisify(execFile)('sh', ['-c', `${command} -sS --fail`], { env: { ...process.env, KEY } })
@@ -171,7 +167,7 @@ test('in Chromium', { skip: lacksBrowser() }, async (t) => {
     const names = JSON.parse(body).map((pet: { name: string }) => pet.name)
     assert.deepEqual(names, both)
     assert.equal(body.split('"categoryId":-9223372036854775808').length - 1, both.length)
-    await does(page, MOUSE, refresh({ '#count': new RegExp(`^${both.length} `) }))
+    await use(refresh({ '#count': new RegExp(`^${both.length} `) }))
     const shown = both.map((name) => name.trim() || (name === '' ? 'empty name' : 'blank name'))
     assert.deepEqual(await page.locator('#list td:nth-child(2)').allTextContents(), shown)
     assert.equal(await page.locator('main :is(img, script, b b)').count(), 0)
@@ -179,33 +175,36 @@ test('in Chromium', { skip: lacksBrowser() }, async (t) => {
 
   await t.test('a name of 10,000 characters is clipped, and all of it can be seen', async (t) => {
     const name = 'Ünïcödé '.repeat(1_250)
-    const { page } = await open(t, { pets: [{ name, categoryId: 1 }] })
-    await does(page, MOUSE, ...giveKey({ '#list td .plain': 'Show all 10,000 characters' }))
-    await does(page, MOUSE, press('#list td .plain', { '#list td .whole:focus': '' }))
+    const { page, use } = await open(t, { pets: [{ name, categoryId: 1 }] })
+    await use(...giveKey({ '#list td .plain': 'Show all 10,000 characters' }))
+    await use(press('#list td .plain', { '#list td .whole:focus': '' }))
     assert.equal(await page.locator('#list td bdi').textContent(), name)
     await chromium.check(page, 'whole name')
   })
 
   await t.test('a lost server is told of, what was typed stays, and a retry goes on when it is back', async (t) => {
-    const { page, petstore } = await open(t)
-    await does(page, MOUSE, ...giveKey({ '#count': /^12 / }))
+    const { petstore, use } = await open(t)
+    await use(...giveKey({ '#count': /^12 / }))
     await petstore.close()
-    await does(page, MOUSE, refresh({ '#list': LOST }), ...add('Rex', '1', { '#added': LOST }))
-    await does(page, MOUSE, ...fetchOne('1', { '#fetched': LOST }))
-    await does(page, MOUSE, press('#list button', { [`${LIST} .console`]: 'No response' }))
+    await use(
+      refresh({ '#list': LOST }),
+      ...add('Rex', '1', { '#added': LOST }),
+      ...fetchOne('1', { '#fetched': LOST }),
+    )
+    await use(press('#list button', { [`${LIST} .console`]: 'No response' }))
     await start(t, { port: Number(new URL(petstore.url).port), pets: DEMO_PETS })
-    await does(page, MOUSE, press('#list button', { '#count': /^12 /, '#list:focus': '' }))
-    await does(page, MOUSE, press('#added button', { '#added': 'Added with the id 13: Rex' }))
-    await does(page, MOUSE, press('#fetched button', { '#fetched td': 'Rex' }))
+    await use(
+      press('#list button', { '#count': /^12 /, '#list:focus': '' }),
+      press('#added button', { '#added': 'Added with the id 13: Rex' }),
+      press('#fetched button', { '#fetched td': 'Rex' }),
+    )
   })
 
   await t.test('loading, failing, filtered to nothing and removed are told of, too', async (t) => {
-    const { page, petstore } = await open(t, { pets: [{ name: 'Rex', categoryId: 1 }], getPet: 'gone' })
+    const { page, petstore, use } = await open(t, { pets: [{ name: 'Rex', categoryId: 1 }], getPet: 'gone' })
     petstore.inject({ operation: 'listPets', delay: 600_000 })
     petstore.inject({ operation: 'listPets', status: 503 })
-    await does(
-      page,
-      MOUSE,
+    await use(
       ...giveKey({ '#count': 'Loading', '#list[aria-busy=true]': '' }),
       refresh({ '#list': 'cannot be shown' }),
       press('#list button', { '#count': /^1 pet$/ }),
@@ -237,20 +236,15 @@ test('in Chromium', { skip: lacksBrowser() }, async (t) => {
       const [width, colorScheme] = look.split(' ')
       const viewport = { width: Number(width), height: 800 }
       const pets = [...DEMO_PETS, { name: 'x'.repeat(10_000), categoryId: -1 }]
-      const { page, petstore } = await open(t, { pets }, { viewport, colorScheme })
+      const { page, petstore, use } = await open(t, { pets }, { viewport, colorScheme })
       await chromium.check(page, 'start')
       petstore.inject({ operation: 'listPets', delay: 600_000 })
-      await does(page, MOUSE, ...giveKey({ '#count': 'Loading' }))
-      await does(
-        page,
-        MOUSE,
-        refresh({ '#count': /^13 / }),
-        ...add('<b>Rex</b>', 'no', { '#categoryId-problem': 'must' }),
-      )
-      await does(page, MOUSE, ...fetchOne('3', { '#fetched': 'Waldi' }), press('details:first-of-type summary'))
+      await use(...giveKey({ '#count': 'Loading' }))
+      await use(refresh({ '#count': /^13 / }), ...add('<b>Rex</b>', 'no', { '#categoryId-problem': 'must' }))
+      await use(...fetchOne('3', { '#fetched': 'Waldi' }), press('details:first-of-type summary'))
       await chromium.check(page, 'used')
       await petstore.close()
-      await does(page, MOUSE, refresh({ '#list': LOST }), press('#fetch .primary', { '#fetched': LOST }))
+      await use(refresh({ '#list': LOST }), press('#fetch .primary', { '#fetched': LOST }))
       await chromium.check(page, 'stopped')
     })
   }

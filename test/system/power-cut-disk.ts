@@ -36,10 +36,6 @@ class Inode {
     if (size !== undefined) this.#change(resize(size))
   }
 
-  truncate(size: number): void {
-    this.write(Buffer.alloc(Math.max(this.content.length - size, 0)), size, size) // zeros may come first
-  }
-
   #change(change: Change): void {
     this.content = applied(this.content, [change])
     this.changes.push(change)
@@ -102,7 +98,8 @@ export class Disk {
     const [inode, moved] = [this.#open.get(id), this.#names.get(name)]
     if (op === 'open') this.#open.set(id, name === '.' ? undefined : this.#inode(name))
     else if (op === 'write') inode?.write(Buffer.from(data, 'base64'))
-    else if (op === 'truncate') inode?.truncate(size)
+    // Zeros may come before the size.
+    else if (op === 'truncate') inode?.write(Buffer.alloc(Math.max(inode.content.length - size, 0)), size, size)
     else if (op === 'sync') this.#syncs.set(id, [...(inode?.changes ?? [])])
     else if (op === 'synced' || op === 'failed') this.#settle(id, op === 'synced')
     else if (op === 'unlink') this.#change((names) => names.delete(name))

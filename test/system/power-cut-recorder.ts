@@ -57,6 +57,9 @@ Object.assign(prototype, {
     if (isFull) throw failure('ENOSPC') // after it took a part
     return { bytesWritten, buffer: bytes }
   },
+  async appendFile(this: FileHandle, text: string) {
+    await this.write(Buffer.from(text))
+  },
   async truncate(this: FileHandle, size = 0) {
     if (fails('truncate')) throw failure('EIO')
     await truncate.call(this, size)

@@ -12,10 +12,8 @@ import { folderOf, send } from '../support.ts'
 type Change = readonly [from: string | RegExp, to: string]
 
 interface Kind {
-  /** The Debian package. */
   debianPackage: string
-  /** Its example, which is run as it stands but for what {@link Kind.changes} says. */
-  example: string
+  example: string // a file of examples/proxies, which is run as it stands but for the changes
   changes: (port: number, options: Required<ProxyOptions>) => Change[]
   args: (file: string, folder: string) => string[]
 }
@@ -60,18 +58,15 @@ export const PROXIES: Record<'nginx' | 'haproxy' | 'caddy', Kind> = {
 export type ProxyName = keyof typeof PROXIES
 
 export interface ProxyOptions {
-  /** Ports of the servers behind it. */
-  servers: readonly number[]
-  /** Seconds that it keeps an idle connection to a server. */
-  keepAlive?: number
-  /** Path that it puts before the path of every request. */
-  prefix?: string
+  servers: readonly number[] // ports of the servers behind it
+  keepAlive?: number // seconds that it keeps an idle connection to a server
+  prefix?: string // path that it puts before the path of every request
 }
 
 export interface Proxy {
   url: string
   /** The first errors that it wrote, without those of refused connections, after which it asks another server. */
-  errors: () => string
+  errors: () => readonly string[]
 }
 
 /** A port for a server that is to come back to it: none of those that the system gives to clients meanwhile. */
@@ -98,26 +93,17 @@ export async function startProxy(t: TestContext, name: ProxyName, options: Proxy
   writeFileSync(file, configuration)
   const env = { ...process.env, HOME: folder } // Caddy keeps files there
   const running = spawn(name, args(file, folder), { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env }) // a process group of its own
-  let errors = ''
-  for (const stream of [running.stdout, running.stderr]) stream.on('data', (chunk) => (errors += chunk))
+  let output = ''
+  for (const stream of [running.stdout, running.stderr]) stream.on('data', (chunk) => (output += chunk))
   const exited = once(running, 'exit')
   t.after(async () => {
     if (running.exitCode === null) process.kill(-Number(running.pid), 'SIGKILL')
     await exited
   })
   const url = `http://127.0.0.1:${port}`
-  for (;;) {
-    const { status } = await send({ url }, 'GET', '/none').catch(() => ({ status: 502 }))
-    if (status < 500)
-      return {
-        url,
-        errors: () =>
-          errors
-            .match(/^(?!.*refused).*error.*$/gim)
-            ?.slice(0, 10)
-            .join('\n') ?? '',
-      }
-    assert.equal(running.exitCode, null, errors)
+  while ((await send({ url }, 'GET', '/none').catch(() => undefined))?.status !== 404) {
+    assert.equal(running.exitCode, null, output)
     await setTimeout(20)
   }
+  return { url, errors: () => output.match(/^(?!.*refused).*error.*$/gim)?.slice(0, 10) ?? [] }
 }
