@@ -49,7 +49,6 @@ export function refuse(error: Problem | Refusal, detail = ''): Reply {
   return errorReply(status, code, complete(message), headers.map(complete))
 }
 
-/** An Error: exactly `code`, `message` and `status`. */
 export function errorReply(status: number, code: string, message: string, headers: readonly string[] = []): Reply {
   return { status, headers, body: JSON.stringify({ code, message, status }) }
 }

@@ -1,8 +1,8 @@
-import type { Reply } from '../http/reply.ts'
+import type { Awaitable, Reply } from '../http/reply.ts'
 import type { Call, Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { validateNewPet } from '../pets/pet.ts'
-import type { MemoryStore } from '../pets/store.ts'
+import type { Added, MemoryStore } from '../pets/store.ts'
 import { refuse } from './errors.ts'
 import { readListQuery } from './query.ts'
 
@@ -28,12 +28,16 @@ export function listPets({ store, basePath }: Context, { query }: Call): Reply {
   return { status: 200, body: json, headers: ['Link', `<${basePath}/pets?${nextQuery}>; rel="next"`] }
 }
 
-export async function createPet({ store, basePath }: Context, { body }: Call): Promise<Reply> {
+export function createPet({ store, basePath }: Context, { body }: Call): Awaitable<Reply> {
   const input = parseJsonBytes(body)
   if (!input.ok) return refuse('badJson', input.issues.join('; '))
   const pet = validateNewPet(input.value)
   if (!pet.ok) return refuse('badPet', pet.issues.join('; '))
-  const added = await store.add(pet.value)
+  const added = store.add(pet.value)
+  return added instanceof Promise ? added.then((settled) => created(basePath, settled)) : created(basePath, added)
+}
+
+function created(basePath: string, added: Added): Reply {
   if (!added.ok) return refuse(added.reason === 'store_full' ? 'full' : 'notStored')
   return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
 }

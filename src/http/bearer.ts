@@ -24,7 +24,6 @@ export class Keyring {
     this.#padded = keys.map((key) => Buffer.from(key.padEnd(length, '\0'), 'latin1'))
   }
 
-  /** What is wrong with the value of an `Authorization` header. */
   check(authorization = ''): Problem | undefined {
     const token = tokenOf(authorization)
     if (token === '') return 'noCredentials'

@@ -72,7 +72,6 @@ function call({ onBug, refuse }: Service, route: Route, request: Call): ReturnTy
   }
 }
 
-/** For a request that is answered without its body. */
 export function done(reply: Reply, route?: Route): Dispatched {
   return { route, wantsBody: false, reply: () => reply }
 }

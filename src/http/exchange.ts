@@ -9,7 +9,6 @@ import type { Handler, Route } from './router.ts'
 /** What an exchange needs of our own server. */
 type OwnServer = { options: { keepAlive: number }; onResponse(socket: Socket): void }
 
-/** A request and its response, on any node:http server. */
 export class Exchange {
   readonly req: IncomingMessage
   readonly res: ServerResponse

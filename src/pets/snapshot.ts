@@ -121,25 +121,25 @@ class SnapshotStore extends MemoryStore {
   async #write(batch: Addition[]): Promise<void> {
     await this.#gather(batch)
     if (this.#batch === batch) this.#batch = undefined
-    const drafts: (Draft & { resolve: Addition['resolve'] })[] = []
+    const drafts: { draft: Draft; resolve: Addition['resolve'] }[] = []
     for (const { pet, resolve } of batch) {
-      const draft = this.draft(pet, drafts.at(-1))
+      const draft = this.draft(pet, drafts.at(-1)?.draft)
       if (draft === undefined) resolve({ ok: false, reason: 'store_full' })
-      else drafts.push({ ...draft, resolve })
+      else drafts.push({ draft, resolve })
     }
     if (drafts.length === 0) return
     try {
       await this.#settle(false)
-      await this.#files.append(drafts.map(({ json }) => json))
+      await this.#files.append(drafts.map(({ draft }) => draft.json))
     } catch (error) {
       this.#note(error)
       await this.#files.cut().catch(() => {}) // so that a kill does not bring back what was refused
       for (const { resolve } of drafts) resolve({ ok: false, reason: 'storage_failed' })
       return
     }
-    for (const draft of drafts) {
+    for (const { draft, resolve } of drafts) {
       this.keep(draft)
-      draft.resolve({ ok: true, id: draft.id, json: draft.json })
+      resolve({ ok: true, id: draft.id, json: draft.json })
     }
     this.#expected = batch.length + (this.#batch?.length ?? 0)
     this.#foldLater()

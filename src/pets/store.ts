@@ -89,9 +89,9 @@ export class MemoryStore {
   /** Prepares a pet to follow the stored ones or, if given, another draft; undefined if there is no room. */
   draft(pet: NewPet, before?: Draft): Draft | undefined {
     const id = (before?.id ?? this.#ids.all.at(-1) ?? 0) + 1
-    const stored = storedPet(id, pet)
-    const total = (before?.total ?? this.#bytes) + stored.bytes + PET_OVERHEAD
-    return total > this.maxBytes || id > MAX_ID ? undefined : { ...stored, total }
+    const { json, bytes, status } = storedPet(id, pet)
+    const total = (before?.total ?? this.#bytes) + bytes + PET_OVERHEAD
+    return total > this.maxBytes || id > MAX_ID ? undefined : { id, json, bytes, status, total }
   }
 
   /** Adds a pet that has its id already, above all others, whether or not there is room. */
