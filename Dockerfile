@@ -1,18 +1,16 @@
-ARG BUILD_IMAGE=node:26-slim
-ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs26-debian13:nonroot
-
-# What is built is the same for every platform, so the builder's own does it.
-FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
+# The build runs on the builder's own platform: its result is the same for every one.
+FROM --platform=$BUILDPLATFORM node:26-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && rm dist/index.* dist/package.json
+# The image has the executable alone, not what is for the package.
+RUN npm run build && rm -r dist/index.cjs dist/types dist/package.json
 # Platforms run it as a user of their choice, who is in group 0.
 RUN mkdir -p volume/data && chgrp 0 volume/data && chmod g=u volume/data
 
-FROM ${RUNTIME_IMAGE}
+FROM gcr.io/distroless/nodejs26-debian13:nonroot
 ENV HOST=0.0.0.0
 USER 65532:65532
 EXPOSE 8080

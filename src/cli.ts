@@ -1,123 +1,166 @@
-import { type EventEmitter, once } from 'node:events'
+import { EventEmitter, on, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
-import { pid } from 'node:process'
 import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
+import { inspect } from 'node:util'
+import { readKeys, UsageError } from './command-line.ts'
+import { messageOf } from './guards.ts'
 import { hostInUrl } from './http/server.ts'
 import { DEFAULTS } from './options.ts'
-import { messageOf } from './pets/errors.ts'
 import { type Launched, launch } from './petstore.ts'
-import { type Config, HELP, readCommand, readKeysFile, UsageError } from './settings.ts'
+import { type Config, HELP, readCommand } from './settings.ts'
+import type { Petstore } from './types.ts'
 
 const VERSION = '1.0.0'
+const LOOPBACK = /^http:\/\/(?:127\.|\[::1\])/
 
+/** What the executable uses of its process. */
 export interface Host extends EventEmitter {
   stdout: Writable & { isTTY?: boolean }
   stderr: Writable
 }
 
-/** Runs the executable with the command line behind node and script; resolves to the exit status. */
+/** Runs the executable with the arguments after the script; resolves to the exit status. */
 export async function main(
   args: readonly string[],
-  env: Readonly<Record<string, string | undefined>>,
-  process: Host,
+  env: NodeJS.ProcessEnv,
+  host: Host,
 ): Promise<number> {
-  const { stdout, stderr } = process
-  for (const stream of [stdout, stderr]) stream.on('error', () => {}) // a closed pipe must not crash the server
+  const { stdout, stderr } = host
+  // A closed pipe must not crash the server.
+  for (const stream of [stdout, stderr]) stream.on('error', () => {})
+  const report = (line: string) => print(stderr, `petstore-server: ${line}\n`)
   try {
     const { action, config, unknown } = readCommand(args, env)
-    for (const name of unknown) await print(stderr, `petstore-server: warning: unknown variable ${name}; see --help\n`)
-    if (action === 'serve') return await serve(config, process)
-    if (action === 'healthcheck') return await askWhetherReady(config, stderr)
-    await print(stdout, action === 'help' ? HELP : `${VERSION}\n`)
+    for (const name of unknown) await report(`warning: unknown variable ${name}; see --help`)
+    if (action === 'serve') await serve(config, host)
+    else if (action === 'healthcheck') await checkReadiness(config)
+    else await print(stdout, action === 'help' ? HELP : `${VERSION}\n`)
     return 0
   } catch (error) {
-    await print(stderr, `petstore-server: ${messageOf(error)}\n`)
+    await report(messageOf(error))
     return error instanceof UsageError ? 2 : 1
   }
 }
 
-async function serve(config: Config, process: Host): Promise<number> {
-  const { stdout, stderr } = process
-  const { apiKey = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
-  const { log: format = stdout.isTTY ? 'text' : 'json', controlPort } = options
-  const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
-  const launching = launch({
-    port: 8080,
-    ...options,
-    journal: controlPort === undefined ? 0 : undefined,
-    apiKeys: keys.length > 0 ? keys : undefined,
-    pets: seed ?? demo,
-    log: format,
-    logStream: stdout,
+async function serve(given: Config, host: Host): Promise<void> {
+  const { stdout, stderr } = host
+  const config = { ...given, log: given.log ?? (stdout.isTTY ? 'text' : 'json') }
+  // First of all: the kernel drops signals for which process 1 of a container has no handler.
+  const nextSignal = stopSignals(host)
+  const signal = nextSignal()
+  const launching = launchAs(config, stdout)
+  host.on('SIGHUP', () => {
+    launching.then(({ petstore }) => rereadKeys(petstore, config)).catch(() => {})
   })
-  process.on('SIGHUP', () => void launching.then((launched) => rereadKeys(launched, config)).catch(() => {}))
-  const stopped = stopOnSignal(launching, config, process)
-  stopped.catch(() => {}) // of a start that fails after a signal, which rejects here too
-  const launched = await launching
-  const bug = once(process, 'uncaughtException').then(([error]) => `uncaught: ${error?.stack ?? error}`)
-  logStart(launched, config, keys.length || 1)
-  // Greet last: once the URL is printed, callers may signal us. Not awaited: stdout may never drain.
-  void print(format === 'json' ? stderr : stdout, greeting(launched, config, keys.length === 0, stdout.isTTY))
-  const failure = await Promise.race([stopped, bug]).catch(messageOf)
-  const { log } = launched.petstore
-  if (failure !== '') {
-    log.event('error', failure)
-    await print(stderr, `petstore-server: ${failure}\n`)
+  const launched = await Promise.race([launching, signal])
+  if (typeof launched === 'string') {
+    launching.then(({ petstore }) => petstore.close()).catch(() => {})
+    throw new Error(`${launched} received before the start was complete`)
   }
-  const status = failure === '' ? 0 : 1
-  log.event('info', `ends with exit status ${status}`)
+  const crashed = once(host, 'uncaughtException').then(([error]: unknown[]) => {
+    throw new Error(`uncaught: ${inspect(error)}`)
+  })
+  logStart(launched, config)
+  // Greet last: callers may signal us once the URL is printed. Not awaited: stdout may never drain.
+  void print(config.log === 'json' ? stderr : stdout, greeting(launched, config, host))
+  const stopped = signal.then((name) => stop(launched, config, name, nextSignal))
+  const failure = await Promise.race([stopped, crashed]).catch(messageOf)
+  const { log } = launched.petstore
+  if (failure !== undefined) log.event('error', failure)
+  log.event('info', `ends with exit status ${failure === undefined ? 0 : 1}`)
   await log.flush()
-  return status
+  if (failure !== undefined) throw new Error(failure)
 }
 
-/** Asks the server at this address for /readyz; resolves to the exit status. */
-async function askWhetherReady({ host = '127.0.0.1', port = 8080 }: Config, stderr: Writable): Promise<number> {
+function launchAs(config: Config, logStream: Writable): Promise<Launched> {
+  const { apiKey, apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  return launch({
+    ...options,
+    journal: config.controlPort === undefined ? 0 : undefined,
+    apiKeys: keysOf(config),
+    pets: seed ?? demo,
+    logStream,
+  })
+}
+
+/** Gives SIGINT and SIGTERM in the order in which they come, and loses none. */
+function stopSignals(host: Host): () => Promise<string> {
+  const stops = new EventEmitter()
+  const signals = on(stops, 'stop')
+  for (const name of ['SIGINT', 'SIGTERM']) host.on(name, () => stops.emit('stop', name))
+  return () => signals.next().then(({ value: [name] }) => name)
+}
+
+/** Each further signal ends a wait: the delay, then the drain. */
+async function stop(
+  { petstore, context }: Launched,
+  { drain, drainDelay }: Config,
+  signal: string,
+  nextSignal: () => Promise<string>,
+): Promise<void> {
+  petstore.log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
+  context.isDraining = true
+  let further = nextSignal()
+  if (drainDelay > 0) {
+    const delay = wait(drainDelay * 1_000, 'over', { ref: false })
+    if ((await Promise.race([delay, further])) !== 'over') further = nextSignal()
+  }
+  further.then(() => petstore.close(0)).catch(() => {}) // close(drain) rejects with it too
+  const cutOff = await petstore.close(drain * 1_000)
+  if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
+}
+
+async function checkReadiness({ host, port }: Config): Promise<void> {
   const url = `http://${hostInUrl(host)}:${port}/readyz`
   try {
-    if (port === 0) throw new Error('port 0 is not the one that the server picked: give that one')
-    const request = get(url, { signal: AbortSignal.timeout(3_000) }) // not fetch, which refuses some ports
+    if (port === 0) throw new Error('give the port in use, not port 0')
+    // Not fetch, which refuses some ports.
+    const request = get(url, { signal: AbortSignal.timeout(3_000) })
     const [response]: IncomingMessage[] = await once(request, 'response')
-    if (response?.statusCode === 200) return 0
+    if (response?.statusCode === 200) return
     throw new Error(`${response?.statusCode} ${response && (await text(response))}`)
   } catch (error) {
-    await print(stderr, `petstore-server: not ready: ${url}: ${messageOf(error)}\n`)
-    return 1
+    throw new Error(`not ready: ${url}: ${messageOf(error)}`)
   }
 }
 
-function logStart({ petstore, bound, boundControls = '', pets }: Launched, config: Config, keys: number): void {
+function logStart({ petstore, context, bound, boundControls }: Launched, config: Config): void {
   const { snapshot = 'memory', maxStore, maxConnections } = { ...DEFAULTS, ...config }
-  const what = `petstore-server ${VERSION}, process ${pid}, listens on ${bound}`
+  const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
+  const keys = keysOf(config)?.length ?? 1
+  const contents = `valid keys: ${keys}, pets in ${snapshot}: ${context.store.size}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
-  petstore.log.event('info', `${what}: valid keys: ${keys}, pets in ${snapshot}: ${pets}, ${limits}`)
-  if (/^$|^http:\/\/(?:127\.|\[::1\])/.test(boundControls)) return
-  petstore.log.event('warn', `the test controls on ${boundControls} need no key, and other machines may reach them`)
+  petstore.log.event('info', `${server}: ${contents}, ${limits}`)
+  if (boundControls === undefined || LOOPBACK.test(boundControls)) return
+  const controls = `the test controls on ${boundControls}`
+  petstore.log.event('warn', `${controls} need no key, and other machines may reach them`)
 }
 
-/** What to do next; where nobody reads it, and the key is known, the address is enough. */
-function greeting({ petstore, pets }: Launched, config: Config, isGenerated: boolean, isTerminal = false): string {
+/** On a terminal or with a generated key, also what to do next. */
+function greeting({ petstore, context }: Launched, config: Config, { stdout }: Host): string {
   const { url, controlUrl, apiKey } = petstore
-  const controls = controlUrl === undefined ? '' : `Its test controls, which need no key, listen on ${controlUrl}\n`
-  const address = `Petstore ${VERSION} listens on ${url}\n${controls}`
-  if (!isTerminal && !isGenerated) return address
-  const page = config.page === false ? '' : `Open ${new URL(isGenerated ? `/#key=${apiKey}` : '/', url)}\n\n`
-  const key = isGenerated ? `API key, generated and valid until it stops: ${apiKey}` : 'With an API key in $KEY:'
-  const header = isGenerated ? `'Authorization: Bearer ${apiKey}'` : '"Authorization: Bearer $KEY"'
-  return `${page}${address}
-  ${key}
+  const controls = controlUrl && `Its test controls, which need no key, listen on ${controlUrl}\n`
+  const address = `Petstore ${VERSION} listens on ${url}\n${controls ?? ''}`
+  const isGenerated = keysOf(config) === undefined
+  if (!stdout.isTTY && !isGenerated) return address
+  const page = `Open ${new URL(isGenerated ? `/#key=${apiKey}` : '/', url)}\n\n`
+  const generated = `API key, generated and valid until it stops: ${apiKey}`
+  return `${config.page === false ? '' : page}${address}
+  ${isGenerated ? generated : 'With an API key in $KEY:'}
 
-    curl -i -H ${header} ${url}/pets
+    curl -i -H "Authorization: Bearer ${isGenerated ? apiKey : '$KEY'}" ${url}/pets
 
-Pets in ${config.snapshot ?? 'memory'}: ${pets}. Ctrl-C stops the server.
+Pets in ${config.snapshot ?? 'memory'}: ${context.store.size}. Ctrl-C stops the server.
 `
 }
 
-function rereadKeys({ petstore: { log, replaceKeys } }: Launched, { apiKey = [], apiKeysFile }: Config): void {
-  if (apiKeysFile === undefined) return log.event('info', 'SIGHUP: there is no file of API keys to read again')
+function rereadKeys({ log, replaceKeys }: Petstore, { apiKey = [], apiKeysFile }: Config): void {
+  if (apiKeysFile === undefined)
+    return log.event('info', 'SIGHUP: there is no file of API keys to read again')
   try {
-    const keys = [...apiKey, ...readKeysFile(apiKeysFile.path)]
+    const keys = [...apiKey, ...readKeys(apiKeysFile.path)]
     replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {
@@ -125,21 +168,10 @@ function rereadKeys({ petstore: { log, replaceKeys } }: Launched, { apiKey = [],
   }
 }
 
-// Listens for signals from the start: the kernel drops those that the first process of a container has no handler for.
-// Each further one ends a wait: first the delay, if there is one, then the drain. Resolves to what went wrong.
-async function stopOnSignal(launching: Promise<Launched>, config: Config, process: Host): Promise<string> {
-  const { drain = 8, drainDelay = 0 } = config
-  const [begin, delay, cut] = [new AbortController(), new AbortController(), new AbortController()]
-  const waits = drainDelay > 0 ? [begin, delay, cut] : [begin, cut]
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => waits.shift()?.abort(signal))
-  await once(begin.signal, 'abort')
-  const { petstore, failReadyz } = await launching
-  petstore.log.event('info', `${begin.signal.reason} received: --drain-delay ${drainDelay}, --drain ${drain}`)
-  failReadyz()
-  if (drainDelay > 0) await wait(drainDelay * 1000, undefined, { signal: delay.signal }).catch(() => {})
-  cut.signal.addEventListener('abort', () => void petstore.close(0).catch(() => {}))
-  const cutOff = await petstore.close(cut.signal.aborted ? 0 : drain)
-  return cutOff === 0 ? '' : `requests in flight that were cut off: ${cutOff}`
+/** The configured keys; without any, one is generated. */
+function keysOf({ apiKey = [], apiKeysFile }: Config): readonly string[] | undefined {
+  const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
+  return keys.length > 0 ? keys : undefined
 }
 
 function print(stream: Writable, text: string): Promise<void> {

@@ -12,69 +12,106 @@ import { DEFAULTS } from '../src/options.ts'
 import { type Ended, FakeProcess, run, serve } from './executable.ts'
 import { listen, open, postHead, REX } from './http/raw.ts'
 import { Running } from './process.ts'
-import { assertLast, assertNext, check, send, start } from './support.ts'
+import { assertLast, assertNext, check, type RawConnection, send, start } from './support.ts'
 import { AUTHORIZATION, folderOf, KEY, temporaryFile } from './support.ts'
 
-const { version }: { version: string } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
-
-const hasNoIpv6 = Object.values(networkInterfaces()).every((some) => some?.every(({ address }) => address !== '::1'))
+const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
+const interfaces = Object.values(networkInterfaces()).flat()
+const hasNoIpv6 = interfaces.every((some) => some?.address !== '::1')
 const portOf = ({ url }: { url: string }) => new URL(url).port
-const failure = (line: string): Ended => ({ status: 1, stdout: '', stderr: `petstore-server: ${line}\n` })
+const ended = (status: number, line: string): Ended => {
+  return { status, stdout: '', stderr: `petstore-server: ${line}\n` }
+}
 const greetingOf = (url: string) => `Petstore ${version} listens on ${url}\n`
 
-async function statusWith(petstore: { url: string }, key: string): Promise<number> {
-  return (await send(petstore, 'GET', '/v1/pets', { headers: { authorization: `Bearer ${key}` } })).status
+async function statusWith(petstore: { url: string }, key = KEY): Promise<number> {
+  const headers = { authorization: `Bearer ${key}` }
+  return (await send(petstore, 'GET', '/v1/pets', { headers })).status
 }
 
-test('--version and -v print the version of package.json, --help and -h the help, whatever else is given', async () => {
-  const { stdout: help } = await run(['--help'])
-  for (const [printed, ...lines] of [
-    [`${version}\n`, '-v', '--version', '--version --port x', '--healthcheck -v'],
-    [help, '-h', '--help', '-v --port x --help', '--healthcheck -h'],
-  ] as const) {
-    const expected: Ended = { status: 0, stdout: printed, stderr: '' }
-    for (const line of lines) assert.deepEqual(await run(line.split(' '), { PORT: 'y' }), expected)
-  }
+/** A request that the server is still waiting for: its head is read, its body not sent. */
+async function openRequest(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
+  const connection = await open(t, petstore, postHead(REX.length, 'Expect: 100-continue'))
+  await assertNext(connection, 100)
+  return connection
+}
+
+async function stopsListening(petstore: { url: string }): Promise<void> {
+  const listens = () => statusWith(petstore).then(Boolean, () => false)
+  while (await listens());
+}
+
+test('the version is the same in package.json, in the executable and on the image', async () => {
+  assert.equal((await run(['--version'])).stdout, `${version}\n`)
+  const dockerfile = readFileSync('Dockerfile', 'utf8')
+  assert.ok(dockerfile.includes(` org.opencontainers.image.version="${version}" `))
 })
 
-const noFolder = (path: string) => `${path} must be in a folder that exists, and that this user may write to`
+test('the help wins over the version, and both win over anything else', async () => {
+  const { stdout: help } = await run(['--help'])
+  const rows: [printed: string, ...args: string[]][] = [
+    [`${version}\n`, '-v'],
+    [`${version}\n`, '--version', '--port', 'x'],
+    [`${version}\n`, '--healthcheck', '-v'],
+    [help, '-h'],
+    [help, '-v', '--port', 'x', '--help'],
+    [help, '--healthcheck', '-h'],
+  ]
+  for (const [stdout, ...args] of rows)
+    assert.deepEqual(await run(args, { PORT: 'y' }), { status: 0, stdout, stderr: '' })
+})
 
-test('what cannot be opened is named and told why in words, and the exit status is 1', async (t) => {
+const noFolder = (path: string) =>
+  `${path} must be in a folder that exists, and that this user may write to`
+
+test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const inUse = portOf(await start(t))
   const snapshot = `${folderOf(t)}/none/pets.json`
+  const isInUse = `Cannot listen on 127.0.0.1:${inUse}: the port is in use`
   for (const [why, ...args] of [
-    [`Cannot listen on 127.0.0.1:${inUse}: the port is in use`, '--port', inUse],
-    [`Cannot listen on 127.0.0.1:${inUse}: the port is in use`, '--control-port', inUse],
+    [isInUse, '--port', inUse],
+    [isInUse, '--control-port', inUse],
     ['Cannot listen on 192.0.2.1:0: this machine does not have the address', '--host', '192.0.2.1'],
     ['Cannot listen on none.invalid:0: the host name is unknown', '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],
   ] as const) {
-    assert.deepEqual(await run(['--port', '0', ...args]), failure(why))
+    assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
   }
 })
 
-const isRoot = process.getuid?.() === 0 && existsSync('/proc/sys/net/ipv4/ip_unprivileged_port_start')
+/** Makes a named pipe, which has no writer: a reader would wait for ever. */
+const makePipe = (path: string) => assert.equal(spawnSync('mkfifo', [path]).status, 0)
 
-test('what this user may not do is said in words', { skip: !isRoot && 'only root can be another user' }, async (t) => {
-  const snapshot = `${folderOf(t)}/pets.json` // in a folder of root's own
+const isRoot =
+  process.getuid?.() === 0 && existsSync('/proc/sys/net/ipv4/ip_unprivileged_port_start')
+
+const skip = !isRoot && 'only root can be another user'
+test('says in words what its user may not do', { skip }, async (t) => {
+  const snapshot = `${folderOf(t)}/pets.json` // in a folder that only root may write to
   t.after(() => process.seteuid?.(0))
   process.seteuid?.(65_534)
-  assert.deepEqual(await run(['--port', '0', '--snapshot', snapshot]), failure(noFolder(snapshot)))
-  const port = failure('Cannot listen on 127.0.0.1:1: this user may not listen on the port')
+  const unwritable = await run(['--port', '0', '--snapshot', snapshot])
+  assert.deepEqual(unwritable, ended(1, noFolder(snapshot)))
+  const port = ended(1, 'Cannot listen on 127.0.0.1:1: this user may not listen on the port')
   assert.deepEqual(await run(['--port', '1']), port)
 })
 
-test('the greeting on a terminal has a generated key that works, or none of its own, and the page if there is one', async (t) => {
+test('the greeting on a terminal has a generated key, and that key works', async (t) => {
   const { process, url } = await serve(t, ['--no-page'], { isTTY: true })
   const [, key = ''] = await process.stdout.until(/^ {2}API key, generated .*: ([\w-]{32})$/m)
-  assert.deepEqual([await statusWith({ url }, key), await statusWith({ url }, `${key.slice(1)}A`)], [200, 401])
+  assert.equal(await statusWith({ url }, key), 200)
+  assert.equal(await statusWith({ url }, `${key.slice(1)}A`), 401)
   assert.ok(process.stdout.text.startsWith(greetingOf(url)))
+})
+
+test('the greeting on a terminal has a link to the page, and no key that was given', async (t) => {
   const snapshot = `${folderOf(t)}/pets.json`
-  const other = await serve(t, ['--api-key', KEY, '--snapshot', snapshot], { isTTY: true })
-  const { text } = other.process.stdout
-  assert.ok(text.startsWith(`Open ${new URL('/', other.url)}\n\n${greetingOf(other.url)}`), text)
-  assert.ok(text.includes(`\n    curl -i -H "Authorization: Bearer $KEY" ${other.url}/pets\n`), text)
-  assert.ok(text.includes(`\nPets in ${snapshot}: 0. `) && !text.includes(KEY) && !text.includes(key), text)
+  const flags = ['--api-key', KEY, '--snapshot', snapshot]
+  const { process, url } = await serve(t, flags, { isTTY: true })
+  const { text } = process.stdout
+  assert.ok(text.startsWith(`Open ${new URL('/', url)}\n\n${greetingOf(url)}`), text)
+  assert.ok(text.includes(`\n    curl -i -H "Authorization: Bearer $KEY" ${url}/pets\n`), text)
+  assert.ok(text.includes(`\nPets in ${snapshot}: 0. `) && !text.includes(KEY), text)
 })
 
 const isReady: Ended = { status: 0, stdout: '', stderr: '' }
@@ -86,72 +123,94 @@ for (const [host, asked, shown] of [
   ['::1', '::1', '[::1]'],
   ['::', '::', '[::1]'],
 ] as const) {
-  const skip = host.includes(':') && hasNoIpv6
-  test(`what listens on ${host} is where the greeting says, and ready until its end`, { skip }, async (t) => {
-    const flags = `--host ${host} --api-key ${KEY} --control-port 0 --control-host ${host} --base-path /shop`
-    const { process, url, status } = await serve(t, flags.split(' '))
-    const [, control = ''] = await process.stderr.until(/test controls.* on (http:\S+)\n/)
-    for (const one of [url, control]) assert.ok(one.startsWith(`http://${shown}:`), one)
-    assert.equal((await fetch(`${control}/requests`)).status, 200)
-    assert.equal((await fetch(`${url}/pets`, { headers: { authorization: AUTHORIZATION } })).status, 200)
-    const { text } = process.stdout
-    const port = portOf({ url })
-    assert.ok(text.includes(` listens on http://${host.includes(':') ? `[${host}]` : host}:${port}/shop: `))
-    const isOpen = /"level":"warn","message":"the test controls on \S+ need no key, and other machines may reach them"/
-    assert.equal(isOpen.test(text), host === '0.0.0.0' || host === '::')
-    assert.deepEqual(await ready(port, '--host', asked), isReady)
-    process.emit('SIGTERM')
-    await status
-    const ended = await ready(port, '--host', asked)
-    const line = `petstore-server: not ready: http://${asked === 'localhost' ? asked : shown}:${port}/readyz: `
-    assert.deepEqual([ended.status, ended.stdout], [1, ''])
-    assert.ok(ended.stderr.startsWith(line) && ended.stderr.includes('ECONNREFUSED'), ended.stderr)
-  })
+  const isIpv6 = host.includes(':')
+  const skip = isIpv6 && hasNoIpv6
+  test(
+    `on ${host} it listens where the greeting says, ready until it ends`,
+    { skip },
+    async (t) => {
+      const controls = ['--control-port', '0', '--control-host', host]
+      const flags = ['--host', host, '--api-key', KEY, '--base-path', '/shop', ...controls]
+      const { process, url, status } = await serve(t, flags)
+      const [, control = ''] = await process.stderr.until(/test controls.* on (http:\S+)\n/)
+      for (const one of [url, control]) assert.ok(one.startsWith(`http://${shown}:`), one)
+      const headers = { authorization: AUTHORIZATION }
+      assert.equal((await fetch(`${control}/requests`)).status, 200)
+      assert.equal((await fetch(`${url}/pets`, { headers })).status, 200)
+      const port = portOf({ url })
+      assert.deepEqual(await ready(port, '--host', asked), isReady)
+      process.emit('SIGTERM')
+      await status
+      const { text } = process.stdout
+      const bound = `http://${isIpv6 ? `[${host}]` : host}:${port}/shop`
+      assert.ok(text.includes(` listens on ${bound}: `), text)
+      const warning =
+        /"warn","message":"the test controls on \S+ need no key, and other machines may/
+      assert.equal(warning.test(text), host === '0.0.0.0' || host === '::')
+      const { stderr, ...rest } = await ready(port, '--host', asked)
+      const place = `http://${asked === 'localhost' ? asked : shown}:${port}/readyz`
+      assert.deepEqual(rest, { status: 1, stdout: '' })
+      assert.ok(stderr.startsWith(`petstore-server: not ready: ${place}: `), stderr)
+      assert.ok(stderr.includes('ECONNREFUSED'), stderr)
+    },
+  )
 }
 
 const TEXT_LINE = /^\S+Z GET \/v1\/pets 200 \S+ ms 2 B operation=listPets remote=127\.0\.0\.1\r?$/m
 
-for (const [log, isTTY, ...args] of [
-  ['text', true],
-  ['json', false],
-  ['text', false, '--log', 'text'],
-  ['json', true, '--log', 'json'],
-  ['off', false, '--log', 'off'],
-] as const) {
-  test(`the log is ${log} ${isTTY ? 'on a terminal' : 'elsewhere'} with ${args.join(' ') || 'no flag'}`, async (t) => {
+for (const { format, isTTY, flag } of [
+  { format: 'text', isTTY: true },
+  { format: 'json', isTTY: false },
+  { format: 'text', isTTY: false, flag: 'text' },
+  { format: 'json', isTTY: true, flag: 'json' },
+  { format: 'off', isTTY: false, flag: 'off' },
+]) {
+  const args = flag === undefined ? [] : ['--log', flag]
+  const place = isTTY ? 'a terminal' : 'a pipe'
+  test(`the log on ${place} with ${args.join(' ') || 'no flag'} is ${format}`, async (t) => {
     const { process, url, status } = await serve(t, ['--api-key', KEY, ...args], { isTTY })
     await send({ url }, 'GET', '/v1/pets')
     process.emit('SIGTERM')
     assert.equal(await status, 0)
     const { stdout, stderr } = process
-    assert.ok((log === 'json' ? stderr : stdout).text.includes(greetingOf(url)))
-    if (log !== 'json') assert.equal(stderr.text, '')
-    if (log === 'off') assert.equal(stdout.text, greetingOf(url))
-    const start = `petstore-server ${version}, process ${pid}, listens on ${url}: valid keys: 1, pets in memory: 0`
-    const first = `${start}, --max-store ${DEFAULTS.maxStore}, --max-connections 10000`
-    const messages = [first, undefined, 'SIGTERM received: --drain-delay 0, --drain 8', 'ends with exit status 0']
+    assert.ok((format === 'json' ? stderr : stdout).text.includes(greetingOf(url)))
+    if (format !== 'json') assert.equal(stderr.text, '')
+    if (format === 'off') assert.equal(stdout.text, greetingOf(url))
+    const server = `petstore-server ${version}, process ${pid}, listens on ${url}`
+    const limits = `--max-store ${DEFAULTS.maxStore}, --max-connections 10000`
+    const messages = [
+      `${server}: valid keys: 1, pets in memory: 0, ${limits}`,
+      undefined, // the request
+      'SIGTERM received: --drain-delay 0, --drain 8',
+      'ends with exit status 0',
+    ]
     const lines = stdout.text.split('\n').filter((line) => /^(?:20\d\d|\{)/.test(line))
-    assert.equal(lines.length, log === 'off' ? 0 : messages.length)
+    assert.equal(lines.length, format === 'off' ? 0 : messages.length)
     for (const [at, line] of lines.entries()) {
-      if (log === 'json') assert.deepEqual([JSON.parse(line).level, JSON.parse(line).message], ['info', messages[at]])
-      else if (at === 1) assert.match(line, TEXT_LINE)
+      if (format === 'json') {
+        const { level, message } = JSON.parse(line)
+        assert.deepEqual([level, message], ['info', messages[at]])
+      } else if (at === 1) assert.match(line, TEXT_LINE)
       else assert.ok(line.endsWith(` info: ${messages[at]}`), line)
     }
   })
 }
 
 describe('--healthcheck', () => {
-  test('reads no other setting: a bad one, or a file that is missing, does not matter', async (t) => {
-    const bad = ['--api-keys-file', '/no', '--seed', '/no', '--max-body', 'x', '--api-key', 'short', '--base-path', '/']
+  test('reads only the host and the port, and no file', async (t) => {
+    const files = ['--api-keys-file', '/no', '--seed', '/no', '--snapshot', '/no/no']
+    const flags = ['--max-body', 'x', '--api-key', 'short', '--base-path', '/']
     const PORT = portOf(await start(t))
     const env = { PORT, PETSTORE_DEMO: '?', PETSTORE_DRAIN: 'x', PETSTORE_API_KEYS_FILE: '/no' }
-    assert.deepEqual(await run(['--healthcheck', ...bad, '--snapshot', '/no/no'], env), isReady)
-    assert.match((await ready('x')).stderr, /^petstore-server: --port "x" must be an integer from 0 to 65535\n$/)
+    assert.deepEqual(await run(['--healthcheck', ...files, ...flags], env), isReady)
+    const mustBe = '--port "x" must be an integer from 0 to 65535'
+    assert.deepEqual(await ready('x'), ended(2, mustBe))
     assert.match((await ready('1', '--prot')).stderr, /--prot.*; see --help\n$/)
-    assert.match((await ready('0')).stderr, /^petstore-server: not ready: http:\/\/127\.0\.0\.1:0\/readyz: .*port 0/)
+    const noPort = 'not ready: http://127.0.0.1:0/readyz: give the port in use, not port 0'
+    assert.deepEqual(await ready('0'), ended(1, noPort))
   })
 
-  test('exits 1 where no 200 comes, shows what came, and gives up on a server that never ends', async (t) => {
+  test('exits 1 and shows any response but 200, or that none was complete in time', async (t) => {
     for (const [response, shown, drips = ''] of [
       ['503 No\r\nContent-Length: 4\r\n\r\nnone', '503 none'],
       ['302 No\r\nContent-Length: 0\r\nLocation: /livez\r\n\r\n', '302 '],
@@ -173,7 +232,7 @@ describe('--healthcheck', () => {
   })
 })
 
-test('what nothing caught ends it with 1, is told and logged, even where it is nothing', async (t) => {
+test('an uncaught exception is printed and logged, and it exits 1', async (t) => {
   const { process, status } = await serve(t, ['--api-key', KEY, '--log', 'text'])
   process.emit('uncaughtException', undefined)
   assert.equal(await status, 1)
@@ -181,21 +240,25 @@ test('what nothing caught ends it with 1, is told and logged, even where it is n
   assert.match(process.stdout.text, /Z error: uncaught: undefined$/m)
 })
 
-test('SIGHUP reads the file of keys again, beside those of --api-key; a bad file changes nothing and says so', async (t) => {
+test('SIGHUP rereads the file of keys, and a bad file changes no key', async (t) => {
   const path = temporaryFile(t, 'the-old-key')
   const { process, url } = await serve(t, ['--api-key', KEY, '--api-keys-file', path])
   const keys = ['the-old-key', 'the-new-key', KEY]
   const valid = async () => (await Promise.all(keys.map((key) => statusWith({ url }, key)))).join()
   assert.equal(await valid(), '200,401,200')
+  const missing = 'must be a file .* ENOENT'
   const damages: [damage: () => void, why: string][] = [
     [() => writeFileSync(path, 'the-new-key\nshort'), 'one key a line: line 2 must be 8 to 256'],
-    [() => rmSync(path), 'must be a file .* ENOENT'],
+    [() => rmSync(path), missing],
+    [() => makePipe(path), 'it is not a regular file'],
+    [() => rmSync(path), missing],
   ]
   for (const [damage, why] of damages) {
     damage()
     process.emit('SIGHUP')
     assert.equal(await valid(), '200,401,200')
-    await process.stdout.until(new RegExp(`"level":"error","message":"the API keys stay as they were: .*${why}`))
+    const line = `"level":"error","message":"the API keys stay as they were: .*${why}`
+    await process.stdout.until(new RegExp(line))
   }
   writeFileSync(path, 'the-new-key # since today\n')
   process.emit('SIGHUP')
@@ -207,22 +270,27 @@ test('SIGHUP reads the file of keys again, beside those of --api-key; a bad file
 })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  for (const moment of ['before it listens', 'stdout', 'stderr'] as const) {
-    test(`${signal} ends it with 0 ${moment.startsWith('std') ? `as soon as ${moment} can be read` : moment}`, async (t) => {
+  test(`${signal} before it listens makes it say so and exit 1`, async () => {
+    const process = new FakeProcess()
+    const status = main(['--api-key', KEY], { PORT: '0' }, process)
+    process.emit(signal)
+    assert.equal(await status, 1)
+    const { stderr } = ended(1, `${signal} received before the start was complete`)
+    assert.deepEqual([process.stdout.text, process.stderr.text], ['', stderr])
+  })
+
+  for (const stream of ['stdout', 'stderr'] as const) {
+    test(`${signal} right after the first output on ${stream} makes it exit 0`, async () => {
       const process = new FakeProcess()
-      if (moment !== 'before it listens') process[moment].once('written', () => process.emit(signal))
-      const status = main(['--api-key', KEY], { PORT: '0' }, process)
-      if (moment === 'before it listens') process.emit(signal)
-      t.after(() => process.emit(signal))
-      assert.equal(await status, 0)
+      process[stream].once('written', () => process.emit(signal))
+      assert.equal(await main(['--api-key', KEY], { PORT: '0' }, process), 0)
     })
   }
 
-  test(`${signal} lets a request in flight be answered; snapshot and log are whole`, async (t) => {
+  test(`${signal} lets a request in flight end, and completes snapshot and log`, async (t) => {
     const snapshot = `${folderOf(t)}/pets.json`
     const petstore = await serve(t, ['--api-key', KEY, '--drain', '86400', '--snapshot', snapshot])
-    const busy = await open(t, petstore, postHead(REX.length, 'Expect: 100-continue'))
-    await assertNext(busy, 100)
+    const busy = await openRequest(t, petstore)
     petstore.process.emit(signal)
     await busy.write(REX)
     const { body } = await assertLast(busy, 201)
@@ -237,26 +305,50 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     ['86400', '0', 'SIGTERM', signal],
     ['86400', '86400', 'SIGTERM', 'SIGINT', signal],
   ] as const) {
-    test(`${signals.join(' and ')} with --drain ${drain} --drain-delay ${delay} cut off what is in flight: it says so, and exits 1`, async (t) => {
-      const petstore = await serve(t, ['--api-key', KEY, '--drain', drain, '--drain-delay', delay])
-      const busy = await open(t, petstore, postHead(2, 'Expect: 100-continue'))
-      await assertNext(busy, 100)
+    const flags = ['--drain', drain, '--drain-delay', delay]
+    const title = `${signals.join(', ')} with ${flags.join(' ')}`
+    test(`${title}: cuts off a request in flight, says so, and exits 1`, async (t) => {
+      const petstore = await serve(t, ['--api-key', KEY, ...flags])
+      const busy = await openRequest(t, petstore)
       for (const one of signals) petstore.process.emit(one)
       assert.equal(await petstore.status, 1)
       await busy.closed
-      assert.match(petstore.process.stderr.text, /\npetstore-server: requests in flight that were cut off: 1\n$/)
-      const lines = petstore.process.stdout.text.split('\n').map((line) => line.slice(line.indexOf('"level"')))
-      assert.deepEqual(lines.slice(-4), [
-        `"level":"info","message":"${signals[0]} received: --drain-delay ${delay}, --drain ${drain}"}`,
-        '"level":"error","message":"requests in flight that were cut off: 1"}',
-        '"level":"info","message":"ends with exit status 1"}',
-        '',
-      ])
+      const cutOff = 'requests in flight that were cut off: 1'
+      const { stdout, stderr } = petstore.process
+      assert.ok(stderr.text.endsWith(`\npetstore-server: ${cutOff}\n`), stderr.text)
+      const received = `${signals[0]} received: --drain-delay ${delay}, --drain ${drain}`
+      const lines = stdout.text.trimEnd().split('\n').slice(-3)
+      const messages = lines
+        .map((line) => JSON.parse(line))
+        .map(({ level, message }) => [level, message])
+      const last = ['info', 'ends with exit status 1']
+      assert.deepEqual(messages, [['info', received], ['error', cutOff], last])
     })
   }
 }
 
-test('it warns once when pets take four fifths of --max-store, with and without a snapshot', async (t) => {
+test('a signal that ends --drain-delay leaves a request in flight its --drain', async (t) => {
+  const flags = ['--api-key', KEY, '--drain', '86400', '--drain-delay', '86400']
+  const petstore = await serve(t, flags)
+  const busy = await openRequest(t, petstore)
+  petstore.process.emit('SIGTERM')
+  petstore.process.emit('SIGTERM')
+  await stopsListening(petstore)
+  await busy.write(REX)
+  await assertLast(busy, 201)
+  assert.equal(await petstore.status, 0)
+})
+
+test('one signal cuts off the drain after a --drain-delay that ended by itself', async (t) => {
+  const petstore = await serve(t, ['--api-key', KEY, '--drain', '86400', '--drain-delay', '1'])
+  await openRequest(t, petstore)
+  petstore.process.emit('SIGTERM')
+  await stopsListening(petstore)
+  petstore.process.emit('SIGTERM')
+  assert.equal(await petstore.status, 1)
+})
+
+test('it warns once that pets take four fifths of --max-store', async (t) => {
   const body = '{"name":"Rex","categoryId":9223372036854775807}' // counted as 154 bytes
   for (const flags of [[], ['--snapshot', `${folderOf(t)}/pets.json`]]) {
     const petstore = await serve(t, ['--api-key', KEY, '--max-store', '1540', ...flags])
@@ -267,14 +359,16 @@ test('it warns once when pets take four fifths of --max-store, with and without 
     }
     petstore.process.emit('SIGTERM')
     assert.equal(await petstore.status, 0)
-    assert.match(stdout.text, /seven\n[^]*"level":"warn","message":"pets take 80 % of the 1540 bytes .* 507"/)
+    const warning = /seven\n[^]*"warn","message":"pets take 80 % of the 1540 bytes .* 507"/
+    assert.match(stdout.text, warning)
     assert.equal(stdout.text.split('"warn"').length, 2)
   }
 })
 
 const PETSTORE = [process.execPath, '--import', 'tsx', 'src/main.ts', '--port', '0']
 const SHELL = `exec ${PETSTORE.map((word) => `'${word}'`).join(' ')}`
-const lacks = (command: string) => spawnSync('sh', ['-c', `command -v ${command}`]).status !== 0 && `no ${command} here`
+const lacks = (command: string) =>
+  spawnSync('sh', ['-c', `command -v ${command}`]).status !== 0 && `no ${command} here`
 
 function runProgram(t: TestContext, command: readonly string[]): Running {
   const program = new Running(command)
@@ -285,16 +379,18 @@ function runProgram(t: TestContext, command: readonly string[]): Running {
   return program
 }
 
-/** Starts the executable, and waits for its greeting, which stands on standard error: the log is JSON here. */
-const launch = (t: TestContext, args = ['--api-key', KEY]) => runProgram(t, [...PETSTORE, ...args]).serves()
+/** Starts the executable, and waits for its greeting. */
+const launch = (t: TestContext, args = ['--api-key', KEY]) =>
+  runProgram(t, [...PETSTORE, ...args]).serves()
 
-async function end({ process, exited }: Running, signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+function end({ process, exited }: Running, signal: NodeJS.Signals = 'SIGTERM') {
   process.kill(signal)
-  return (await exited).status
+  return exited.then(({ status }) => status)
 }
 
 describe('the process', { concurrency: 2 }, () => {
-  test('prints a curl line that works as it stands, and ends by SIGINT', { skip: lacks('curl') }, async (t) => {
+  const noCurl = lacks('curl')
+  test('prints a curl line that works, and ends by SIGINT', { skip: noCurl }, async (t) => {
     const server = await launch(t, [])
     const [, line = ''] = await server.stderr.until(/^ +(curl .*)\n/m)
     const { status, stdout } = await runProgram(t, ['sh', '-c', line]).exited
@@ -303,44 +399,64 @@ describe('the process', { concurrency: 2 }, () => {
     assert.equal(await end(server, 'SIGINT'), 0)
   })
 
-  const stripsTypes = 'typescript' in process.features && process.features.typescript !== false
-  test('runs by node alone, which strips the types, and exits 2 for a bad flag', { skip: !stripsTypes }, async (t) => {
-    const { status, stderr } = await runProgram(t, [process.execPath, 'src/main.ts', '--prot']).exited
+  const keepsTypes = !('typescript' in process.features && process.features.typescript)
+  test('runs by node alone, which strips the types', { skip: keepsTypes }, async (t) => {
+    const { exited } = runProgram(t, [process.execPath, 'src/main.ts', '--prot'])
+    const { status, stderr } = await exited
     assert.equal(status, 2)
     assert.match(stderr, /^petstore-server: .*--prot.*; see --help\n$/)
   })
 
-  test('serves on where its standard output is closed, says once that the log has ended, and exits 0', async (t) => {
+  test('serves on after its standard output is closed, and exits 0', async (t) => {
     const server = await launch(t)
     server.process.stdout?.destroy()
-    for (let count = 0; count < 5; count++) assert.equal(await statusWith(server, KEY), 200)
+    for (let count = 0; count < 5; count++) assert.equal(await statusWith(server), 200)
     assert.equal(await end(server), 0)
-    assert.equal(server.stderr.text, `${greetingOf(server.url)}petstore-server: the log has ended: write EPIPE\n`)
+    const told = 'petstore-server: the log has ended: write EPIPE\n'
+    assert.equal(server.stderr.text, greetingOf(server.url) + told)
   })
 
-  const skip = lacks('prlimit')
-  test('drops what a full disk does not take of its log, and counts it once there is room', { skip }, async (t) => {
+  const noLimit = lacks('prlimit')
+  test('counts the lines of its log that a full disk lost', { skip: noLimit }, async (t) => {
     const file = `${folderOf(t)}/log`
-    const server = await runProgram(t, ['sh', '-c', `${SHELL} --api-key ${KEY} > '${file}'`]).serves()
-    const limit = (bytes: string) => spawnSync('prlimit', [`--fsize=${bytes}:`, '--pid', `${server.process.pid}`])
-    assert.equal(limit('4096').status, 0)
-    for (let count = 0; count < 60; count++) assert.equal(await statusWith(server, KEY), 200)
+    const command = `${SHELL} --api-key ${KEY} > '${file}'`
+    const server = await runProgram(t, ['sh', '-c', command]).serves()
+    const limit = (bytes: string) => {
+      const { status } = spawnSync('prlimit', [
+        `--fsize=${bytes}:`,
+        '--pid',
+        `${server.process.pid}`,
+      ])
+      assert.equal(status, 0)
+    }
+    const until = async (isSo: (log: string) => boolean) => {
+      while (!isSo(readFileSync(file, 'utf8'))) await new Promise(setImmediate)
+    }
+    await until((log) => log.endsWith('\n'))
+    const room = readFileSync(file).length + 50 // for a part of the next line
+    limit(`${room}`)
+    assert.equal(await statusWith(server), 200)
+    await until((log) => log.length === room)
+    for (let count = 0; count < 59; count++) assert.equal(await statusWith(server), 200)
     limit('unlimited')
-    assert.equal(await statusWith(server, KEY), 200)
+    assert.equal(await statusWith(server), 200)
     assert.equal(await end(server), 0)
-    const [before = '', after = ''] = readFileSync(file, 'utf8').split(/\n(?=[^\n]*\n[^\n]* lines were dropped)/)
-    const [request, warning] = after.split('\n').map((line) => (line === '' ? line : JSON.parse(line)))
-    const [, dropped] = /^(\d+) lines were dropped: EFBIG/.exec(warning.message) ?? []
-    const kept = before.split('\n').length - 2 // the first tells of the start, the last is cut off
-    assert.deepEqual([request.status, kept + Number(dropped)], [200, 59])
+    const [first = '', torn = '', ...lines] = readFileSync(file, 'utf8').trimEnd().split('\n')
+    assert.match(first, /listens on/)
+    assert.throws(() => JSON.parse(torn))
+    const kept = lines.map((line) => JSON.parse(line))
+    const warning = kept.findIndex(({ level }) => level === 'warn')
+    const [, dropped] = /^(\d+) lines were dropped: EFBIG/.exec(kept[warning]?.message) ?? []
+    assert.ok(Number(dropped) > 0)
+    assert.equal(kept.filter(({ status }) => status === 200).length + Number(dropped), 60)
   })
 
-  test('loses no line of its log where the reader stalls until the end', async (t) => {
+  test('loses no line of its log if the reader stalls until the end', async (t) => {
     const server = await launch(t)
     const agent = new Agent({ keepAlive: true, maxSockets: 4 })
     t.after(() => agent.destroy())
     server.process.stdout?.pause()
-    const headers = { 'x-forwarded-for': 'x'.repeat(4_000) } // 2 MB in all: more than any pipe takes
+    const headers = { 'x-forwarded-for': 'x'.repeat(4_000) } // 2 MB in all, more than a pipe takes
     const paths = Array.from({ length: 500 }, (_, at) => `/v1/pets/${at}`)
     await Promise.all(paths.map((path) => send(server, 'GET', path, { agent, headers })))
     server.process.kill('SIGTERM')
@@ -351,12 +467,19 @@ describe('the process', { concurrency: 2 }, () => {
     assert.deepEqual(logged.sort(), paths.sort())
   })
 
-  test('by SIGTERM fails /readyz and serves on for --drain-delay, which a second signal ends; SIGHUP does nothing', async (t) => {
+  test('SIGHUP without a file of keys changes nothing', async (t) => {
+    const server = await launch(t)
+    server.process.kill('SIGHUP')
+    await server.stdout.until(
+      /"info","message":"SIGHUP: there is no file of API keys to read again"/,
+    )
+    assert.equal(await statusWith(server), 200)
+  })
+
+  test('SIGTERM fails /readyz, but it serves on for --drain-delay', async (t) => {
     const server = await launch(t, ['--api-key', KEY, '--drain-delay', '86400'])
     const statusOf = async (path: string) => (await send(server, 'GET', path)).status
-    server.process.kill('SIGHUP')
-    await server.stdout.until(/"level":"info","message":"SIGHUP: there is no file of API keys to read again"/)
-    assert.deepEqual([await statusOf('/readyz'), await statusOf('/v1/pets')], [200, 200])
+    assert.equal(await statusOf('/readyz'), 200)
     server.process.kill('SIGTERM')
     while ((await statusOf('/readyz')) === 200);
     const agent = new Agent({ keepAlive: true })
@@ -373,9 +496,15 @@ describe('the process', { concurrency: 2 }, () => {
     assert.equal(await end(await launch(t, ['--api-key', KEY, '--drain-delay', '1'])), 0)
   })
 
-  test('reads a file of keys that is a pipe, which gives its text only once', async (t) => {
-    const script = `${SHELL} --api-keys-file /dev/fd/3 3<<END\n${KEY}\nEND\n`
-    assert.equal(await statusWith(await runProgram(t, ['sh', '-c', script]).serves(), KEY), 200)
+  test('rejects a pipe as its file of keys, named or inherited', async (t) => {
+    const named = `${folderOf(t)}/pipe`
+    makePipe(named)
+    for (const path of [named, '/dev/stdin']) {
+      const command = `printf '%s' '${KEY}' | ${SHELL} --api-keys-file '${path}'`
+      const reason = 'must be a file of UTF-8 text that can be read: it is not a regular file'
+      const rejected = ended(2, `--api-keys-file "${path}" ${reason}`)
+      assert.deepEqual(await runProgram(t, ['sh', '-c', command]).exited, rejected)
+    }
   })
 
   test('logs as text on a terminal, and ends by Ctrl-C', { skip: lacks('script') }, async (t) => {
@@ -386,14 +515,15 @@ describe('the process', { concurrency: 2 }, () => {
     assert.equal((await program.exited).status, 0)
   })
 
-  test('exits 1 when a rejection is not caught, told and logged with its stack', async (t) => {
+  test('prints and logs an unhandled rejection with its stack, and exits 1', async (t) => {
     const mistake = `process.on('SIGUSR2', () => { Promise.reject(new Error('a mistake')) })`
     const [node = '', ...rest] = PETSTORE
     const flags = ['--import', `data:text/javascript,${encodeURIComponent(mistake)}`, ...rest]
     const server = await runProgram(t, [node, ...flags, '--api-key', KEY]).serves()
     assert.equal(await end(server, 'SIGUSR2'), 1)
     assert.match(server.stderr.text, /^petstore-server: uncaught: Error: a mistake\n +at /m)
-    const logged = /"level":"error","message":"uncaught: Error: a mistake\\n +at .*\n.*"ends with exit status 1"\}\n$/
+    const logged =
+      /"error","message":"uncaught: Error: a mistake\\n +at .*\n.*"ends with exit status 1"/
     assert.match(server.stdout.text, logged)
   })
 })

@@ -12,12 +12,12 @@ import { folderOf, KEY, listAll, Random, send } from './support.ts'
 
 const CLIENTS = 32
 
-// Lets 32 clients add pets, kills the server with SIGKILL, and starts it again on the same file: every pet that was
-// acknowledged must be there exactly as it was answered, under an id that no other pet ever had. Half of the kills come
-// after some responses, a quarter while it stops and writes the snapshot anew, and a quarter during a start.
+// Lets 32 clients add pets, kills the server, and restarts it on its file: each acknowledged pet
+// must be there exactly as in its response, under its own id. Half of the kills come after some
+// responses, a quarter while the server stops and writes the snapshot, and a quarter in a start.
 export function testCrashes(command: readonly string[], rounds: number): void {
   const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
-  test(`what was acknowledged survives kill -9, ${rounds} times (SEED=${seed})`, async (t) => {
+  test(`acknowledged pets survive kill -9, ${rounds} times (SEED=${seed})`, async (t) => {
     const random = new Random(seed)
     const file = `${folderOf()}/pets.json`
     const acknowledged = new Map<number, string>()
@@ -28,29 +28,39 @@ export function testCrashes(command: readonly string[], rounds: number): void {
       const kept = await listAll(server)
       for (const [id, json] of acknowledged) assert.equal(kept[id - 1], json)
       kept.forEach((json, at) => assert.equal(JSON.parse(json).id, at + 1))
-      if (round < rounds) await addUntilKilled(server, round % 4 === 1 ? file : undefined, acknowledged, random)
+      if (round < rounds)
+        await addUntilKilled(server, round % 4 === 1 ? file : undefined, acknowledged, random)
       JSON.parse(readFileSync(file, 'utf8'))
     }
-    assert.ok(acknowledged.size > rounds, `only ${acknowledged.size} pets were acknowledged in ${rounds} rounds`)
+    assert.ok(
+      acknowledged.size > rounds,
+      `only ${acknowledged.size} pets were acknowledged in ${rounds} rounds`,
+    )
   })
 }
 
-/** Resolves once a file that stands beside another is there. */
+/** Resolves once a file with the name of another and a suffix changes. */
 async function written(file: string, suffix: string): Promise<void> {
   const name = `${basename(file)}${suffix}`
   for await (const { filename } of watch(dirname(file))) if (filename === name) return
 }
 
-/** Kills a server that starts: when it folds the journal that the one before left behind, which it does at once. */
-async function killDuringStart([program = '', ...args]: readonly string[], file: string): Promise<void> {
+/** Kills a server during its start, when it folds the journal that the last one left. */
+async function killDuringStart(
+  [program = '', ...args]: readonly string[],
+  file: string,
+): Promise<void> {
   const begun = written(file, '.new')
-  const server = spawn(program, [...args, '--port', '0', '--api-key', KEY, '--log', 'off'], { stdio: 'ignore' })
+  const server = spawn(program, [...args, '--port', '0', '--api-key', KEY, '--log', 'off'], {
+    stdio: 'ignore',
+  })
   await begun
   server.kill('SIGKILL')
   await once(server, 'exit')
 }
 
-/** Kills the server while clients add pets: after some responses, or while it stops and writes a file anew. */
+// Lets clients add pets, and kills the server: after some responses or, given its file, while it
+// stops and writes that file.
 async function addUntilKilled(
   server: Running,
   file: string | undefined,
@@ -62,7 +72,11 @@ async function addUntilKilled(
   let left = random.integer(1, 1_000)
   const add = async () => {
     while (left > 0) {
-      const body = JSON.stringify({ name: random.string(), categoryId: random.integer(-9, 9), status: 'sold' })
+      const body = JSON.stringify({
+        name: random.string(),
+        categoryId: random.integer(-9, 9),
+        status: 'sold',
+      })
       const answer = await send(server, 'POST', '/v1/pets', { body, agent }).catch(() => undefined)
       if (answer === undefined) return
       assert.equal(answer.status, 201)

@@ -16,18 +16,21 @@ export function read(path: string): string {
   return readFileSync(new URL(path, ROOT), 'utf8')
 }
 
-/** The code blocks of a document, in their order; of one chapter of it, if one is given. */
+/** The code blocks of a document, or of one of its chapters. */
 export function blocksOf(path: string, chapter?: string): { language: string; code: string }[] {
   const text = read(path)
-  const [part = ''] =
-    chapter === undefined ? [text] : text.split(/^(?=## )/m).filter((one) => one.startsWith(`## ${chapter}\n`))
-  return Array.from(part.matchAll(/^```(\w*)\n(.*?)\n```$/gms), ([, language = '', code = '']) => ({ language, code }))
+  const chapters = text.split(/^(?=## )/m)
+  const part =
+    chapter === undefined ? text : chapters.find((one) => one.startsWith(`## ${chapter}\n`))
+  const blocks = (part ?? '').matchAll(/^```(\w*)\n(.*?)\n```$/gms)
+  return Array.from(blocks, ([, language = '', code = '']) => ({ language, code }))
 }
 
-/** Runs the README's tour at this base address, and asserts that its commands print what is shown. */
+/** Runs the README's tour at a base address, and asserts that its commands print what it shows. */
 export async function runTour(url: string, key: string): Promise<void> {
   const [settings, ...blocks] = blocksOf('README.md', 'A tour')
-  const here = settings?.code.replace('http://127.0.0.1:8080/v1', url).replace('my-secret-key', key) ?? ''
+  const shown = settings?.code ?? ''
+  const here = shown.replace('http://127.0.0.1:8080/v1', url).replace('my-secret-key', key)
   assert.ok(here.includes(url) && here.includes(key))
   assert.equal(blocks.length, 2 * 5)
   for (let at = 0; at < blocks.length; at += 2) {

@@ -29,7 +29,8 @@ export async function serve(
   process.stdout.isTTY = isTTY
   const status = main(args, { PORT: '0', ...env }, process)
   t.after(async () => {
-    for (const signal of ['SIGTERM', 'SIGTERM']) process.emit(signal) // the second one waits for nothing
+    process.emit('SIGTERM')
+    process.emit('SIGTERM') // cuts off what is in flight
     await status
   })
   return { process, url: await greeted(status, process.stdout, process.stderr), status }
@@ -43,7 +44,8 @@ export interface Ended {
 
 export async function run(args: readonly string[], env: Environment = {}): Promise<Ended> {
   const process = new FakeProcess()
-  for (const stream of [process.stdout, process.stderr]) stream.once('written', () => process.emit('SIGTERM'))
+  for (const stream of [process.stdout, process.stderr])
+    stream.once('written', () => process.emit('SIGTERM'))
   const status = await main(args, env, process)
   return { status, stdout: process.stdout.text, stderr: process.stderr.text }
 }

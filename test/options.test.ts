@@ -1,4 +1,4 @@
-// The options of startPetstore() and createPetstore(): what each may be, and the error that refuses it.
+// The options of startPetstore() and createPetstore(): what each may be, and how it is rejected.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -8,102 +8,169 @@ import { getHeapStatistics } from 'node:v8'
 import { createPetstore, startPetstore } from '../src/petstore.ts'
 import { FakeStream, folderOf } from './support.ts'
 
-type Option = [mustBe: string, good: readonly unknown[], misshapen: readonly unknown[], outOfRange: readonly unknown[]]
+interface Option {
+  mustBe: string
+  good: readonly unknown[]
+  misshapen: readonly unknown[]
+  outOfRange?: readonly unknown[]
+}
 
 function integer(min: number, max: number): Option {
   const outOfRange = [min - 1, max + 1, min + 0.5, Number.NaN, Infinity, -Infinity]
-  return [`an integer from ${min} to ${max}`, [min, max], ['1', '', true, 1n, [1]], outOfRange]
+  const misshapen = ['1', '', true, 1n, [1]]
+  return { mustBe: `an integer from ${min} to ${max}`, good: [min, max], misshapen, outOfRange }
+}
+
+function oneOf(...good: readonly string[]): Option {
+  const outOfRange = ['', 'on', ...good.map((word) => word.toUpperCase())]
+  return { mustBe: `one of ${good.join(', ')}`, good, misshapen: [true, 410, good], outOfRange }
 }
 
 const REX = { name: 'Rex', categoryId: 2n ** 63n - 1n, status: 'sold' } as const
 const HALF_OF_HEAP = Math.floor(getHeapStatistics().heap_size_limit / 2)
-const HOST: Option = ['a host name or an IP address', ['127.0.0.1', 'localhost'], [127, ['::1']], ['', '[::1]']]
-const PATH = 'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end'
-const KEYS = 'an array of one key or more, each 8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
-const NO_KEYS = ['first-key', [1], ['first-key', null], { 0: 'first-key', length: 1 }, new Set(['first-key']), Array(1)]
-const DELAY = 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
-const NO_DELAYS = ['1', [], [1], [1, '2'], [1, 2, 3]]
-const ORIGIN = 'an origin such as https://shop.example, without a path, or *'
-const NO_STREAMS = ['stdout', {}, { write: true, on() {} }, { write() {} }, { on() {} }, { write() {}, on: 1 }]
+const SEGMENTS = 'A-Z a-z 0-9 - . _ ~, no slash at the end'
+const KEY = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
+const HOST: Option = {
+  mustBe: 'a host name or an IP address',
+  good: ['127.0.0.1', 'localhost'],
+  misshapen: [127, ['::1']],
+  // No URL can hold a zone.
+  outOfRange: ['', '[::1]', 'fe80::1%eth0', 'http://a', '127.0.0.1/8', 'a b', 'a,b', '::1\n'],
+}
 
-// The texts of each rule are in settings.test.ts, and the keys in decisions.test.ts: the rules are the same.
 const OPTIONS: Record<string, Option> = {
-  basePath: [PATH, ['/v1', '/shop/eu/v1'], [1, ['/v1'], new URL('http://x/v1')], ['', '/v1/']],
-  apiKeys: [KEYS, [['first-key', 'second-key', 'first-key']], NO_KEYS, [[], ['first-key', 'second key']]],
+  basePath: {
+    mustBe: `a path such as /v1 or /shop/v1: segments of ${SEGMENTS}`,
+    good: ['/v1', '/shop/eu/v1'],
+    misshapen: [1, ['/v1'], new URL('http://x/v1')],
+    outOfRange: [
+      ...['', '/', 'v1', '/v1/', '//v1', '/a//b', '/.', '/v1/..', '/../v1'],
+      ...['/v 1', '/v%31', '/v1?', '/{a}', '/v1\n'],
+    ],
+  },
+  apiKeys: {
+    mustBe: `an array of one key or more, each ${KEY}`,
+    good: [['first-key', 'second-key', 'first-key']],
+    misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a']), Array(1)],
+    outOfRange: [[], ['first-key', 'second key']],
+  },
   maxBody: integer(1, 256 * 2 ** 20),
   maxStore: integer(1, HALF_OF_HEAP),
-  getPet: ['one of deprecated, gone', ['deprecated', 'gone'], [true, 410], ['', 'Gone']],
-  delay: [DELAY, [0, 1, 600_000, [0, 0], [1, 600_000]], NO_DELAYS, [-1, 600_001, [2, 1], NaN]],
-  page: ['true or false', [true, false], [0, 1, 'true', {}], []],
-  cors: [ORIGIN, ['*', 'https://a.example', 'http://[::1]:8080'], [true, ['*'], new URL('http://a')], ['', 'null']],
+  getPetState: oneOf('deprecated', 'gone'),
+  delay: {
+    mustBe: 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX',
+    good: [0, 1, 600_000, [0, 0], [1, 600_000]],
+    misshapen: ['1', [], [1], [1, '2'], [1, 2, 3]],
+    outOfRange: [-1, 600_001, 1.5, NaN, [2, 1], [-1, 0], [0, 600_001]],
+  },
+  page: { mustBe: 'true or false', good: [true, false], misshapen: [0, 1, 'true', {}] },
+  cors: {
+    mustBe: 'an origin such as https://shop.example, without a path, or *',
+    good: ['*', 'https://a.example', 'http://[::1]:8080'],
+    misshapen: [true, ['*'], new URL('http://a')],
+    outOfRange: [
+      ...['', 'null', '**', 'a.example', 'https://A.example'],
+      ...['https://a.example/', 'https://a.example/a', 'https://a.example:443'],
+    ],
+  },
   journal: integer(0, 1_000_000),
-  log: ['one of text, json, off', ['text', 'json', 'off'], [false, 1], ['', 'JSON']],
-  logStream: ['a stream to write to', [process.stderr, new FakeStream()], NO_STREAMS, []],
+  log: oneOf('text', 'json', 'off'),
+  logStream: {
+    mustBe: 'a stream to write to',
+    good: [process.stderr, new FakeStream()],
+    misshapen: ['stdout', {}, { write() {} }, { on() {} }, { write: true, on() {} }],
+  },
 }
 
 const SOCKET_OPTIONS: Record<string, Option> = {
   port: integer(0, 65_535),
   host: HOST,
-  snapshot: ['the path of a file', [], [1, ['a']], ['']],
+  snapshot: {
+    mustBe: 'the path of a file',
+    good: [], // snapshot.test.ts
+    misshapen: [1, ['a']],
+    outOfRange: [''],
+  },
   maxConnections: integer(1, 1_000_000),
-  keepAlive: integer(1, 86_400),
+  keepAlive: integer(1, 86_400_000),
   controlPort: integer(0, 65_535),
   controlHost: HOST,
 }
 
-async function assertRefused(options: unknown, message: string | RegExp, name = 'TypeError'): Promise<void> {
-  const starting: Promise<AsyncDisposable> = Reflect.apply(startPetstore, undefined, [options])
-  starting.then((petstore) => petstore[Symbol.asyncDispose]()).catch(() => {})
-  await assert.rejects(starting, { name, message })
-  assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), { name, message })
+/** How a message shows a value: short, and on one line. */
+function show(value: unknown): string {
+  const onOneLine = { depth: 0, maxArrayLength: 3, maxStringLength: 100, breakLength: Infinity }
+  return inspect(value, onOneLine)
 }
 
-for (const [name, [mustBe, good, misshapen, outOfRange]] of Object.entries({ ...OPTIONS, ...SOCKET_OPTIONS })) {
-  const refuses = async (value: unknown, error: 'TypeError' | 'RangeError') => {
-    const shown = inspect(value, { depth: 0, maxArrayLength: 3, maxStringLength: 100, breakLength: Infinity })
-    const text = name === 'apiKeys' && typeof value === 'string' ? ', not a string' : ''
-    const line = `${name} ${name === 'apiKeys' ? '' : `${shown} `}must be ${mustBe}${text}`
+async function assertRejected(
+  options: unknown,
+  message: string | RegExp,
+  name = 'TypeError',
+  code = 'invalid_option',
+): Promise<void> {
+  const starting: Promise<AsyncDisposable> = Reflect.apply(startPetstore, undefined, [options])
+  starting.then((petstore) => petstore[Symbol.asyncDispose]()).catch(() => {})
+  const error = { name, code, message }
+  await assert.rejects(starting, error)
+  assert.throws(() => Reflect.apply(createPetstore, undefined, [options]), error)
+}
+
+const ALL_OPTIONS = Object.entries({ ...OPTIONS, ...SOCKET_OPTIONS })
+for (const [name, { mustBe, good, misshapen, outOfRange = [] }] of ALL_OPTIONS) {
+  const rejects = async (value: unknown, error: 'TypeError' | 'RangeError') => {
+    const shown = name === 'apiKeys' ? '' : `${show(value)} `
+    const line = `${name} ${shown}must be ${mustBe}`
     const message = name === 'maxStore' ? /^maxStore .*must be .*max-old-space-size/s : line
-    if (name in OPTIONS) await assertRefused({ [name]: value }, message, error)
-    else await assert.rejects(startPetstore({ [name]: value }), { name: error, message })
+    if (name in OPTIONS) return assertRejected({ [name]: value }, message, error)
+    const expected = { name: error, code: 'invalid_option', message }
+    await assert.rejects(startPetstore({ [name]: value }), expected)
   }
 
-  test(`${name} may be ${inspect(good).slice(0, 60)}, or undefined, which counts as left out`, async () => {
+  test(`${name} may be ${mustBe}, or undefined as if omitted`, async () => {
     for (const value of [undefined, ...good]) {
-      if (/port/i.test(name) && value === 65_535) continue // it may be in use; settings.test.ts takes it
+      if (/port/i.test(name) && value === 65_535) continue // it may be in use
       const options = { logStream: new FakeStream(), [name]: value }
       await (await startPetstore(options)).close()
       if (name in OPTIONS) createPetstore(options)
     }
   })
 
-  test(`${name} of another shape is a TypeError, out of its range a RangeError: it says what it must be`, async () => {
-    for (const value of [null, ...misshapen]) await refuses(value, 'TypeError')
-    for (const value of outOfRange) await refuses(value, 'RangeError')
+  test(`${name} of the wrong type is a TypeError, out of range a RangeError`, async () => {
+    for (const value of [null, ...misshapen]) await rejects(value, 'TypeError')
+    for (const value of outOfRange) await rejects(value, 'RangeError')
   })
 }
 
-test('an option that is wrong is refused before anything is opened', async (t) => {
+test('an invalid option is rejected before any file is opened', async (t) => {
   const folder = folderOf(t)
   await assert.rejects(startPetstore({ snapshot: `${folder}/pets.json`, port: -1 }), RangeError)
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('options are an object, and a long value is shown by its beginning, on one line', async () => {
+test('options must be an object, and a long value is abbreviated to one line', async () => {
   for (const given of [null, 'port', 8080, true]) {
-    await assertRefused(given, `options ${inspect(given)} must be an object`)
+    await assertRejected(given, `options ${inspect(given)} must be an object`)
   }
-  await assertRefused({ log: 'x'.repeat(10_000) }, /^log '.{100,150}must be one of /, 'RangeError')
+  await assertRejected({ log: 'x'.repeat(10_000) }, /^log '.{100,150}must be one of /, 'RangeError')
   const array = { journal: [{ a: { b: 1 } }, 2, 3, 4, 5] }
-  await assertRefused(array, /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /)
+  await assertRejected(array, /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /)
 })
 
-test('an unknown option is refused, with the names of those that are known and without its value', async () => {
-  const known = 'known are basePath, apiKeys, pets, maxBody, maxStore, getPet, delay, page, cors, journal, log[^=]*$'
-  for (const named of ["'apiKey': it is apiKeys", "'pet': it is pets", "'Port'", "'drain'", "'constructor'"]) {
-    const [, name = ''] = named.split("'")
-    const message = new RegExp(`^options must not have ${named}; ${known}`)
-    await assertRefused({ [name]: 'a-secret=key' }, message)
+test('an unknown option is rejected by a list of the known ones, without its value', async () => {
+  const known =
+    'known are basePath, apiKeys, pets, maxBody, maxStore, getPetState, ' +
+    'delay, page, cors, journal, log[^=]*$'
+  const hints = {
+    apiKey: ': it is apiKeys',
+    pet: ': it is pets',
+    Port: '',
+    drain: '',
+    constructor: '',
+  }
+  for (const [name, hint] of Object.entries(hints)) {
+    const message = new RegExp(`^options must not have '${name}'${hint}; ${known}`)
+    await assertRejected({ [name]: 'a-secret=key' }, message)
   }
   for (const name of Object.keys(SOCKET_OPTIONS)) {
     const given: object = { [name]: 1 }
@@ -112,42 +179,46 @@ test('an unknown option is refused, with the names of those that are known and w
   }
 })
 
-test('pets that are none are refused, and the first that is wrong is named with all that is wrong', async () => {
-  await assertRefused({ pets: 'Rex' }, /^pets 'Rex' must be an array of .*, not a string$/)
-  for (const pets of [null, { ...REX }, { length: 1, 0: REX }]) {
-    const shown = inspect(pets, { depth: 0, breakLength: Infinity })
-    await assertRefused({ pets }, `pets ${shown} must be an array of NewPet`)
+test('the first invalid pet is named, with everything that is wrong with it', async () => {
+  for (const pets of ['Rex', null, { ...REX }, { length: 1, 0: REX }]) {
+    await assertRejected({ pets }, `pets ${show(pets)} must be an array of NewPet`)
   }
-  const categoryId = 'categoryId must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
-  const all = `name must be a string; ${categoryId}; status must be one of available, pending, sold, or left out`
+  const categoryId =
+    'categoryId must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
+  const status = 'status must be one of available, pending, sold, or left out'
+  const all = `name must be a string; ${categoryId}; ${status}`
   const required = `name must be a string; ${categoryId}`.replaceAll('must', 'is required and must')
   // Numbers beyond ±(2^53-1) may have been rounded.
   const numbers = [2 ** 53, -(2 ** 53), 2n ** 63n, -(2n ** 63n) - 1n, 1.5, NaN, Infinity]
   const values = [null, true, ['sold'], { toString: () => 'sold' }]
+  const inherited = JSON.parse('{"__proto__":{"name":"Rex","categoryId":1}}')
   const rows: [why: string, ...pets: unknown[]][] = [
     ['a pet must be an object', undefined, null, [REX], 'Rex', 1, 2n ** 60n],
-    [required, {}, { Name: 'Rex', name: undefined }, JSON.parse('{"__proto__":{"name":"Rex","categoryId":1}}')],
+    [required, {}, { Name: 'Rex', name: undefined }, inherited],
     [categoryId, ...numbers.map((number) => ({ ...REX, categoryId: number }))],
     [all, ...values.map((value) => ({ name: value, categoryId: value, status: value }))],
     ['id must be left out: the store assigns 1, 2, 3 …', { ...REX, id: 2 }],
   ]
   for (const [why, ...wrong] of rows) {
-    for (const one of wrong) {
-      await assertRefused({ pets: [REX, one, {}] }, `pets must be an array of NewPet: in item 2, ${why}`)
-    }
+    const message = `pets must be an array of NewPet: in item 2, ${why}`
+    for (const one of wrong)
+      await assertRejected({ pets: [REX, one, {}] }, message, 'TypeError', 'invalid_pet')
   }
-  await assertRefused({ pets: Array(1) }, /in item 1, a pet must be an object$/)
+  const hole = { pets: Array(1) }
+  await assertRejected(hole, /in item 1, a pet must be an object$/, 'TypeError', 'invalid_pet')
 })
 
-test('maxStore is a quarter of the limit of the heap, and 256 MiB at most, unless given', () => {
+test("maxStore is a quarter of the heap's limit by default, at most 256 MiB", () => {
   const overfill = `
     import { getHeapStatistics } from 'node:v8'
     import { createPetstore } from './src/petstore.ts'
     console.log(Math.floor(getHeapStatistics().heap_size_limit / 4))
     createPetstore({ pets: Array(17).fill({ name: 'x'.repeat(2 ** 24), categoryId: 1 }) })`
   for (const megabytes of [200, 2_000]) {
-    const args = [`--max-old-space-size=${megabytes}`, '--import', 'tsx', '--input-type=module', '--eval', overfill]
+    const flags = [`--max-old-space-size=${megabytes}`, '--import', 'tsx', '--input-type=module']
+    const args = [...flags, '--eval', overfill]
     const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
-    assert.ok(stderr.includes(`do not fit into ${megabytes > 1_024 ? 2 ** 28 : stdout.trim()} bytes`), stderr)
+    const bytes = megabytes > 1_024 ? 2 ** 28 : stdout.trim()
+    assert.ok(stderr.includes(`do not fit into ${bytes} bytes`), stderr)
   }
 })

@@ -5,6 +5,11 @@ import type { Readable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { FakeStream, KEY } from './support.ts'
 
+/** The environment of a user, without what npm and the test runner have set up for this process. */
+export const USER_ENV: Record<string, string | undefined> = { ...process.env }
+for (const name of Object.keys(USER_ENV))
+  if (/^(npm_|NODE_TEST_CONTEXT$|NODE_OPTIONS$|NODE_V8_)/.test(name)) delete USER_ENV[name]
+
 /** The URL that a server greets with; rejects where it ends without a greeting. */
 export async function greeted(ended: Promise<unknown>, ...streams: FakeStream[]): Promise<string> {
   const shown = () => streams.map(({ text }) => text).join('\n')
@@ -17,6 +22,20 @@ export async function greeted(ended: Promise<unknown>, ...streams: FakeStream[])
   }
 }
 
+/**
+ * Ends a child with this process, even if that is killed: a shell waits for the end of its input.
+ * @param target A process, or a group as a negative number.
+ */
+export function endWithUs(child: ChildProcess, target: number | undefined = child.pid): void {
+  const script = 'read -r _ || kill -KILL "$0" 2>&-'
+  // In a group of its own, so that Ctrl-C does not end it first.
+  const options: SpawnOptions = { stdio: ['pipe', 'ignore', 'ignore'], detached: true }
+  const guard = spawn('sh', ['-c', script, `${target}`], options)
+  guard.unref()
+  guard.stdin?.on('error', () => {})
+  child.once('exit', () => guard.stdin?.end('the child has ended\n'))
+}
+
 export class Running {
   url = ''
   readonly process: ChildProcess
@@ -27,6 +46,7 @@ export class Running {
 
   constructor([program = '', ...args]: readonly string[], options: SpawnOptions = {}) {
     this.process = spawn(program, args, options)
+    endWithUs(this.process)
     const { stdout, stderr } = this
     this.process.stdout?.setEncoding('utf8').on('data', (text) => stdout.write(text))
     this.process.stderr?.setEncoding('utf8').on('data', (text) => stderr.write(text))
@@ -40,7 +60,7 @@ export class Running {
   }
 }
 
-/** Starts the executable, on a free port unless given; resolves when it serves. The end of the test kills it. */
+/** Starts the executable and waits until it serves; the end of the test kills it. */
 export function run(t: TestContext, command: readonly string[], port = 0): Promise<Running> {
   const flags = ['--port', `${port}`, '--api-key', KEY, '--log', 'off']
   const running = new Running([...command, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] })
@@ -48,11 +68,18 @@ export function run(t: TestContext, command: readonly string[], port = 0): Promi
   return running.serves()
 }
 
-export function serve(t: TestContext, flags: readonly string[] = [], port?: number): Promise<Running> {
+export function serve(
+  t: TestContext,
+  flags: readonly string[] = [],
+  port?: number,
+): Promise<Running> {
   return run(t, [process.execPath, 'dist/main.js', ...flags], port)
 }
 
-export function greetingIn(output: Readable, pattern: RegExp = /http:\/\/\S+(?=\n)/): Promise<string> {
+export function greetingIn(
+  output: Readable,
+  pattern: RegExp = /http:\/\/\S+(?=\n)/,
+): Promise<string> {
   let text = ''
   return new Promise((resolve, reject) => {
     output.on('data', (chunk) => {
@@ -64,6 +91,10 @@ export function greetingIn(output: Readable, pattern: RegExp = /http:\/\/\S+(?=\
 }
 
 /** Resident memory in KiB: now, or at its peak. */
-export function residentKiB({ process }: Pick<Running, 'process'>, what: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
-  return Number(new RegExp(`${what}:\\s+(\\d+)`).exec(readFileSync(`/proc/${process.pid}/status`, 'utf8'))?.[1])
+export function residentKiB(
+  { process }: Pick<Running, 'process'>,
+  what: 'VmRSS' | 'VmHWM' = 'VmRSS',
+): number {
+  const status = readFileSync(`/proc/${process.pid}/status`, 'utf8')
+  return Number(new RegExp(`${what}:\\s+(\\d+)`).exec(status)?.[1])
 }

@@ -1,4 +1,4 @@
-// The documents: their snippets are run as they stand, their tables are held to the code, and their links lead somewhere.
+// The documents: their snippets run as they stand, their tables match the code, their links work.
 import assert from 'node:assert/strict'
 import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
@@ -7,23 +7,23 @@ import { DEMO_PETS } from './demo.ts'
 import { type Pet, startPetstore } from '../src/index.ts'
 import { blocksOf, DOCUMENTS, exec, read, runTour } from './documents.ts'
 import { run, serve } from './executable.ts'
-import { Running } from './process.ts'
+import { Running, USER_ENV } from './process.ts'
 import { folderOf, KEY, send, start, words } from './support.ts'
-
-/** The environment of a user, without what this test runner and npm have set up. */
-const ENV = Object.fromEntries(
-  Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_TEST_CONTEXT$|NODE_V8_)/.test(name)),
-)
 
 // Most are run below or in test/system/package.test.ts, those of CONTRIBUTING.md in .ci/run.
 test('no document has a block of code in a language that no test runs', () => {
-  const found = new Set(DOCUMENTS.flatMap((path) => blocksOf(path).map(({ language }) => `${path} ${language}`)))
-  const known = 'README.md:http,js,json,sh,text CONTRIBUTING.md:sh docs/architecture.md:mermaid docs/deployment.md:sh'
-  for (const one of words(`${known} docs/snapshot.md:json,sh docs/testing.md:js,sh,ts`)) {
-    const [path = '', languages = ''] = one.split(':')
-    for (const language of languages.split(',')) assert.ok(found.delete(`${path} ${language}`), one)
+  const known: Record<string, string[]> = {
+    'CONTRIBUTING.md': ['sh'],
+    'README.md': ['http', 'js', 'json', 'sh', 'text'],
+    'docs/architecture.md': ['mermaid'],
+    'docs/deployment.md': ['sh'],
+    'docs/snapshot.md': ['json', 'sh'],
+    'docs/testing.md': ['js', 'sh', 'ts'],
   }
-  assert.deepEqual([...found], [])
+  for (const path of DOCUMENTS) {
+    const found = new Set(blocksOf(path).map(({ language }) => language))
+    assert.deepEqual([...found].sort(), known[path] ?? [], path)
+  }
 })
 
 test('README.md has at most 200 lines of at most 110 characters', () => {
@@ -33,11 +33,16 @@ test('README.md has at most 200 lines of at most 110 characters', () => {
 })
 
 function anchorsOf(path: string): string[] {
-  const headings = Array.from(read(path).matchAll(/^#+ (.*)$/gm), ([, heading = '']) => heading.toLowerCase())
-  return headings.map((heading) => heading.replace(/[^\w\s-]/g, '').replaceAll(' ', '-'))
+  const headings = read(path).match(/(?<=^#+ ).*$/gm) ?? []
+  return headings.map((text) =>
+    text
+      .toLowerCase()
+      .replace(/[^\w\s-]/g, '')
+      .replaceAll(' ', '-'),
+  )
 }
 
-test('every relative link leads to a file, and to a heading in it; every path in code exists', () => {
+test('every relative link leads to a file or a heading in it, and every path exists', () => {
   for (const path of DOCUMENTS) {
     const prose = read(path).replace(/^```.*?^```$/gms, '')
     for (const [, target = ''] of prose.matchAll(/\]\((?!\w+:)([^)]+)\)/g)) {
@@ -46,9 +51,8 @@ test('every relative link leads to a file, and to a heading in it; every path in
       assert.ok(existsSync(linked), `${path}: ${target}`)
       if (anchor !== undefined) assert.ok(anchorsOf(linked).includes(anchor), `${path}: ${target}`)
     }
-    for (const [, named = ''] of prose.matchAll(/`((?:src|test|docs|examples|\.github)\/[^`\s*]*)`/g)) {
-      assert.ok(existsSync(named), `${path}: ${named}`)
-    }
+    const paths = prose.match(/(?<=`)(?:src|test|docs|examples|\.github)\/[^`\s*]*(?=`)/g)
+    for (const named of paths ?? []) assert.ok(existsSync(named), `${path}: ${named}`)
   }
 })
 
@@ -57,15 +61,14 @@ test('every script, variable and flag for the server that the documents name exi
   const { scripts } = JSON.parse(read('package.json'))
   const own = ['cit', 'ci', 'pack', 'install']
   for (const path of DOCUMENTS) {
-    const names = (pattern: RegExp) => Array.from(read(path).matchAll(pattern), ([, name = '']) => name)
-    for (const name of names(/\b(PETSTORE_[A-Z_]+[A-Z])\b/g))
-      assert.ok(help.match(/\w+/g)?.includes(name), `${path}: ${name}`)
-    for (const name of names(/(?:^|`)npm (?:run )?([a-z:]+)/gm)) {
+    const find = (pattern: RegExp) => read(path).match(pattern) ?? []
+    for (const name of find(/\bPETSTORE_[A-Z_]+[A-Z]\b/g))
+      assert.ok(words(help).includes(name), `${path}: ${name}`)
+    for (const name of find(/(?<=(?:^|`)npm (?:run )?)(?!run )[a-z:]+/gm))
       assert.ok(own.includes(name) || name in scripts, `${path}: npm ${name}`)
-    }
-    for (const flags of names(/\bpetstore-server((?: --[a-z-]+(?: [^-\s]\S*)?)+)$/gm)) {
-      for (const flag of flags.match(/--[a-z-]+/g) ?? []) assert.ok(help.includes(`${flag} `), `${path}: ${flag}`)
-    }
+    for (const line of find(/\bpetstore-server(?: --[a-z-]+(?: [^-\s]\S*)?)+$/gm))
+      for (const flag of line.match(/--[a-z-]+/g) ?? [])
+        assert.ok(help.includes(`${flag} `), `${path}: ${flag}`)
   }
 })
 
@@ -73,20 +76,22 @@ test('the tour shows what its commands print', async (t) => {
   await runTour((await start(t, { pets: DEMO_PETS })).url, KEY)
 })
 
-test('on a terminal the server prints what is shown, but for its key and port', async (t) => {
+test('on a terminal the server prints what is shown, except for its key and port', async (t) => {
   const { process, url } = await serve(t, ['--demo'], { isTTY: true })
-  const [shown] = blocksOf('README.md', 'Two commands').filter(({ language }) => language === 'text')
-  const [, key = ''] = /#key=(\S+)/.exec(shown?.code ?? '') ?? []
-  const [, ownKey = ''] = /#key=(\S+)/.exec(process.stdout.text) ?? []
-  const printed = process.stdout.text.replaceAll(new URL(url).host, '127.0.0.1:8080').replaceAll(ownKey, key)
+  const shown = blocksOf('README.md', 'Two commands').find(({ language }) => language === 'text')
+  const keyIn = (text = '') => /#key=(\S+)/.exec(text)?.[1] ?? ''
+  const { text } = process.stdout
+  const atPort = text.replaceAll(new URL(url).host, '127.0.0.1:8080')
+  const printed = atPort.replaceAll(keyIn(text), keyIn(shown?.code))
   assert.ok(printed.startsWith(`${shown?.code}\n`), printed)
 })
 
-test('npm start says at once what it waits for, serves the demo pets, and ends by Ctrl-C', async (t) => {
-  const env = { ...ENV, PORT: '0', PETSTORE_API_KEYS: KEY }
+test('npm start says what it waits for, serves the demo pets, and ends by Ctrl-C', async (t) => {
+  const env = { ...USER_ENV, PORT: '0', PETSTORE_API_KEYS: KEY }
   const server = new Running(['npm', 'start'], { env, detached: true })
   const group = -Number(server.process.pid)
-  t.after(() => server.process.exitCode ?? server.process.signalCode ?? process.kill(group, 'SIGKILL'))
+  const { process: npm } = server
+  t.after(() => npm.exitCode ?? npm.signalCode ?? process.kill(group, 'SIGKILL'))
   const pets: Pet[] = JSON.parse((await send(await server.serves(), 'GET', '/v1/pets')).body)
   assert.deepEqual([pets.length, new Set(pets.map(({ name }) => name)).size], [12, 12])
   assert.equal(new Set(pets.map(({ status }) => status)).size, 4) // one has none
@@ -97,19 +102,21 @@ test('npm start says at once what it waits for, serves the demo pets, and ends b
 test('the first example runs as it stands', async (t) => {
   const [{ code } = { code: '' }] = blocksOf('README.md', 'In a test suite')
   const file = join(folderOf(t), 'example.test.mjs')
-  writeFileSync(file, code.replace("'petstore-server'", `'${new URL('../src/index.ts', import.meta.url)}'`))
+  const source = new URL('../src/index.ts', import.meta.url)
+  writeFileSync(file, code.replace("'petstore-server'", `'${source}'`))
   const flags = ['--import', 'tsx', '--test', '--test-reporter=tap']
-  const { stdout } = await exec(process.execPath, [...flags, file], { env: ENV })
+  const { stdout } = await exec(process.execPath, [...flags, file], { env: USER_ENV })
   assert.match(stdout, /^# pass 1$/m)
 })
 
-test('the snapshot is read as it is shown, and its copies have what was acknowledged', async (t) => {
-  const [{ code: shown } = { code: '' }, { code: commands } = { code: '' }] = blocksOf('docs/snapshot.md')
+test('the snapshot is read as shown, and its copies have every acknowledged pet', async (t) => {
+  const [{ code: shown } = { code: '' }, { code: commands } = { code: '' }] =
+    blocksOf('docs/snapshot.md')
   const folder = folderOf(t)
   mkdirSync(join(folder, 'backup'))
   writeFileSync(join(folder, 'pets.json'), shown)
   const petstore = await start(t, { snapshot: join(folder, 'pets.json') })
-  await petstore.add({ name: 'Ada', categoryId: 1 })
+  await petstore.add([{ name: 'Ada', categoryId: 1 }])
   await exec('sh', ['-ec', commands.replace(/(?<= 2>\/dev\/null) #.*/, ' || :')], { cwd: folder })
   const copy = await startPetstore({ snapshot: join(folder, 'backup', 'pets.json') })
   const names = copy.pets.map(({ name }) => name)
@@ -117,19 +124,19 @@ test('the snapshot is read as it is shown, and its copies have what was acknowle
   await copy.close()
 })
 
-test('in a fresh clone npm pack says to run npm ci first, and leaves what was built before', async (t) => {
+test('in a fresh clone npm pack says to run npm ci first, and leaves dist alone', async (t) => {
   const folder = folderOf(t)
   cpSync('package.json', join(folder, 'package.json'))
   mkdirSync(join(folder, 'dist'))
   writeFileSync(join(folder, 'dist/main.js'), '')
-  await assert.rejects(exec('npm', ['pack'], { cwd: folder, env: ENV }), /Run npm ci first/)
+  await assert.rejects(exec('npm', ['pack'], { cwd: folder, env: USER_ENV }), /Run npm ci first/)
   assert.ok(existsSync(join(folder, 'dist/main.js')))
 })
 
 test('the table of settings has the flags, variables and defaults of --help', async () => {
   const { stdout } = await run(['--help'])
   const rows = stdout.matchAll(/^ {2}(--\S+(?: [A-Z]+)?) +([A-Z_]+)\s.* \((.*)\)$/gm)
-  const help = [...rows].map(([, flag, variable, fallback]) => `| \`${flag}\` | \`${variable}\` | ${fallback} |`)
+  const help = Array.from(rows, ([, flag, env, of]) => `| \`${flag}\` | \`${env}\` | ${of} |`)
   const rowsIn = read('docs/configuration.md').match(/^\| `--.*? \| .*? \| .*? \|/gm)
   assert.deepEqual(rowsIn?.sort(), help.sort())
 })
@@ -138,12 +145,13 @@ test('the table of errors has every code of the OpenAPI document with its status
   const { body } = await send(await start(t), 'GET', '/openapi.json')
   const codes = new Map<string, number>()
   JSON.parse(body, (_, value) => {
-    if (typeof value?.code === 'string' && typeof value.status === 'number') codes.set(value.code, value.status)
+    if (typeof value?.code === 'string' && typeof value.status === 'number')
+      codes.set(value.code, value.status)
     return value
   })
   assert.ok(codes.size > 10)
   for (const [code, status] of codes) {
-    const row = new RegExp(`^\\| ${code === 'injected_fault' ? 'any' : status} \\| .*\`${code}\``, 'm')
-    assert.match(read('docs/contract.md'), row)
+    const shown = code === 'injected_fault' ? 'any' : status
+    assert.match(read('docs/contract.md'), new RegExp(`^\\| ${shown} \\| .*\`${code}\``, 'm'))
   }
 })

@@ -1,60 +1,156 @@
-// The rooms of src/: which file may import which, and how long a file may be.
+// The rooms of src/: which file may import which, and the budgets of their code.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { posix, sep } from 'node:path'
-import { test } from 'node:test'
+import { describe, test } from 'node:test'
 
-const SRC = new URL('../src/', import.meta.url)
-const FILES = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
-  .filter((path) => path.endsWith('.ts'))
-  .map((path) => path.split(sep).join('/'))
+const ROOT = new URL('../', import.meta.url)
 
-/** What a file imports, statically or not, its types too: paths below src/, and names of modules. */
+/** Paths below a folder of the project, with slashes. */
+function filesIn(folder: string): string[] {
+  return readdirSync(new URL(folder, ROOT), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => path.split(sep).join('/'))
+}
+
+function linesOf(path: string): string[] {
+  return readFileSync(new URL(path, ROOT), 'utf8').split('\n').slice(0, -1)
+}
+
+const FILES = filesIn('src/')
+
+/** What a file imports, types too: paths below src/, and names of modules. */
 function importsOf(path: string): string[] {
-  const code = readFileSync(new URL(path, SRC), 'utf8').replace(/^\s*(?:\/\/|\/?\*).*$/gm, '')
-  return [...code.matchAll(/\b(?:from |import |import\()'([^'\n]+)'/g)].map(([, specifier = '']) =>
+  const code = linesOf(`src/${path}`)
+    .filter((line) => !/^\s*(?:\/\/|\/?\*)/.test(line))
+    .join('\n')
+  const specifiers = code.matchAll(/\b(?:from |import |import\()'([^'\n]+)'/g)
+  return Array.from(specifiers, ([, specifier = '']) =>
     specifier.startsWith('.') ? posix.join(posix.dirname(path), specifier) : specifier,
   )
 }
 
 const IMPORTS = new Map(FILES.map((path) => [path, importsOf(path)]))
 
-const FORBIDDEN: readonly [room: RegExp, forbidden: RegExp, unless?: RegExp][] = [
-  [/^pets\//, /^(?!pets\/|types\.ts|node:)/],
-  [/^types\.ts/, /^(?!node:)/],
-  [/^http\//, /^(?!http\/|node:)/],
-  [/^api\//, /^(?!api\/|http\/|pets\/|node:(?!http))/], // an operation knows no IncomingMessage
-  [/^testing\//, /^(?:api\/|main|cli|settings|petstore|index)/, /^api\/errors\.ts$/],
-  [/^(?!petstore\.ts|index\.ts|testing\/)/, /^testing\//],
-  [/^(?!main\.ts)/, /^cli\.ts/],
-  [/^main\.ts/, /^(?!cli\.ts)/],
-  [/^(?!cli\.ts)/, /^settings\.ts/],
-  [/./, /^(?:main|index)\.ts$/],
-  [/./, /^(?!node:|[\w-]+(?:\/[\w-]+)?\.(?:ts|html|json)$)/],
+const FORBIDDEN: readonly { in: RegExp; imports: RegExp; unless?: RegExp }[] = [
+  { in: /^pets\//, imports: /^(?!pets\/|types\.ts|guards\.ts|node:)/ },
+  { in: /^(?:types|guards)\.ts/, imports: /^(?!node:)/ },
+  { in: /^http\//, imports: /^(?!http\/|guards\.ts|node:)/ },
+  // An operation knows no IncomingMessage.
+  { in: /^api\//, imports: /^(?!api\/|http\/|pets\/|types\.ts|guards\.ts|node:(?!http))/ },
+  {
+    in: /^testing\//,
+    imports: /^(?:api\/|main|cli|settings|petstore|handle|index)/,
+    unless: /^api\/errors\.ts$/,
+  },
+  { in: /^(?!(?:petstore|handle|index)\.ts|testing\/)/, imports: /^testing\// },
+  { in: /^(?!main\.ts)/, imports: /^cli\.ts/ },
+  { in: /^main\.ts/, imports: /^(?!cli\.ts)/ },
+  { in: /^(?!cli\.ts)/, imports: /^settings\.ts/ },
+  { in: /./, imports: /^(?:main|index)\.ts$/ },
+  // No package.
+  { in: /./, imports: /^(?!node:|[\w-]+(?:\/[\w-]+)?\.(?:ts|html|json)$)/ },
 ]
 
-test('a file imports only what its room may, and no package', () => {
-  for (const [path, imports] of IMPORTS) {
-    for (const [room, forbidden, unless] of FORBIDDEN.filter(([room]) => room.test(path))) {
-      const breaches = imports.filter((one) => forbidden.test(one) && !unless?.test(one))
-      assert.deepEqual(breaches, [], `${path}, which is of ${room}`)
+describe('the imports of src/', () => {
+  test('are those that each room allows', () => {
+    for (const [path, imports] of IMPORTS) {
+      for (const rule of FORBIDDEN.filter((one) => one.in.test(path))) {
+        const breaches = imports.filter((one) => rule.imports.test(one) && !rule.unless?.test(one))
+        assert.deepEqual(breaches, [], `${path}, by the rule for ${rule.in}`)
+      }
     }
-  }
+  })
+
+  test('have no cycle', () => {
+    const reached = new Set<string>()
+    const visit = (path: string, way: readonly string[]) => {
+      assert.ok(!way.includes(path), `${[...way, path].join(' → ')}`)
+      if (reached.has(path)) return
+      reached.add(path)
+      for (const one of IMPORTS.get(path) ?? []) visit(one, [...way, path])
+    }
+    for (const path of FILES) visit(path, [])
+  })
+
+  test('are the arrows of the drawing in docs/architecture.md', () => {
+    const [, drawing = ''] =
+      /```mermaid\nflowchart TD\n(.*?)```/s.exec(read('docs/architecture.md')) ?? []
+    const drawn = drawing.split('\n').flatMap((line) => {
+      const rooms = line.trim().split(' --> ')
+      return rooms.slice(1).map((room, at) => `${rooms[at]} --> ${room}`)
+    })
+    const roomOf = (path: string) => path.replace(/\/.*|\.ts$/, '')
+    const isEverywhere = (path: string) => path === 'types.ts' || path === 'guards.ts'
+    const arrows = new Set<string>()
+    for (const [path, imports] of IMPORTS) {
+      for (const one of imports) {
+        if (one.startsWith('node:') || isEverywhere(one) || roomOf(one) === roomOf(path)) continue
+        arrows.add(`${roomOf(path)} --> ${roomOf(one)}`)
+      }
+    }
+    assert.deepEqual(drawn.sort(), [...arrows].sort())
+  })
 })
 
-test('no file imports itself, on whatever way', () => {
-  const reached = new Set<string>()
-  const visit = (path: string, way: readonly string[]) => {
-    assert.ok(!way.includes(path), `${[...way, path].join(' → ')}`)
-    if (reached.has(path)) return
-    reached.add(path)
-    for (const one of IMPORTS.get(path) ?? []) visit(one, [...way, path])
-  }
-  for (const path of FILES) visit(path, [])
-})
+/** The text of a file of the project. */
+function read(path: string): string {
+  return readFileSync(new URL(path, ROOT), 'utf8')
+}
 
-test('no file of src/ is longer than 250 lines, and all of it than 3,200', () => {
-  const lines = FILES.map((path) => readFileSync(new URL(path, SRC), 'utf8').split('\n').length - 1)
-  for (const [at, count] of lines.entries()) assert.ok(count <= 250, FILES[at])
-  assert.ok(lines.reduce((sum, count) => sum + count, 0) <= 3_200)
+/** The length of each function: Prettier ends it where its indent comes back. */
+function functionsOf(path: string): { name: string; length: number }[] {
+  const lines = linesOf(path)
+  return lines.flatMap((line, start) => {
+    const code = line.replace(/^ *(?:(?:export|async|static|override|get|set) |\*)*/, '')
+    const isMethod = /^[#\w]+(?:<[^>]*>)?\(.*\{$/.test(code)
+    const isStatement = /^(?:if|for|while|switch|return|await|else)\b/.test(code)
+    const opens = /^(?:function\b|constructor\()/.test(code) || line.endsWith('=> {')
+    const isFunction = opens || (isMethod && !isStatement)
+    if (!isFunction) return []
+    const indent = /^ */.exec(line)?.[0] ?? ''
+    const length = lines.slice(start + 1).findIndex((one) => one.startsWith(`${indent}}`)) + 2
+    return [{ name: `${path}:${start + 1} ${line.trim()}`, length }]
+  })
+}
+
+describe('the code', () => {
+  test('has at most 100 columns, and no prettier-ignore in src/', () => {
+    for (const folder of ['src/', 'test/']) {
+      for (const path of filesIn(folder)) {
+        for (const [at, line] of linesOf(folder + path).entries()) {
+          assert.ok(line.length <= 100, `${folder}${path}:${at + 1}`)
+        }
+      }
+    }
+    for (const path of FILES) assert.doesNotMatch(read(`src/${path}`), /prettier-ignore/, path)
+  })
+
+  test('of src/ has at most 250 lines a file, 40 a function, and 4,600 in 41 files', () => {
+    const lengths = FILES.map((path) => linesOf(`src/${path}`).length)
+    for (const [at, length] of lengths.entries()) assert.ok(length <= 250, FILES[at])
+    for (const path of FILES) {
+      for (const { name, length } of functionsOf(`src/${path}`)) assert.ok(length <= 40, name)
+    }
+    const total = lengths.reduce((sum, length) => sum + length, 0)
+    assert.ok(total <= 4_600, `${total} lines`)
+    assert.ok(FILES.length <= 41, `${FILES.length} files`)
+  })
+
+  test('of src/ has at most 66,700 bytes of logic, however it is written', () => {
+    const format = ['--platform=node', '--format=cjs', '--define:import.meta.dirname=__dirname']
+    const args = ['--no', 'esbuild', '--', '--bundle', '--minify', ...format, 'src/main.ts']
+    const bundle = execFileSync('npx', args, {
+      cwd: ROOT,
+      maxBuffer: 2 ** 20,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    assert.ok(bundle.length <= 66_700, `${bundle.length} bytes`)
+  })
+
+  test('of test/ has at most 11,000 lines', () => {
+    const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
+    assert.ok(total <= 11_000, `${total} lines`)
+  })
 })

@@ -6,33 +6,42 @@ const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
 const MAX_KNOWN = 1_000
-const known = new Map<string, Result<PageQuery>>()
+const MAX_KNOWN_LENGTH = 200
 
-/** Reads the query of listPets, which most often came before: parsing it takes longer than the page. */
-export function readListQuery(query: string): Result<PageQuery> {
-  let read = known.get(query)
-  if (read !== undefined) return read
-  if (known.size === MAX_KNOWN) known.clear()
-  known.set(query, (read = parseListQuery(query)))
-  return read
+/** Caches what it has read: parsing costs more than building the page. */
+export function createListQueryReader(): (query: string) => Result<PageQuery> {
+  const known = new Map<string, Result<PageQuery>>()
+  return (query) => {
+    const read = known.get(query)
+    if (read !== undefined) return read
+    const result = parseListQuery(query)
+    if (known.size === MAX_KNOWN) known.clear()
+    if (result.ok && query.length <= MAX_KNOWN_LENGTH) known.set(query, result)
+    return result
+  }
 }
 
 /** The issues name every parameter that is wrong; unknown names are ignored. */
 function parseListQuery(query: string): Result<PageQuery> {
-  const parameters = new URLSearchParams(`?${query}`) // which drops the first question mark and no other
+  const parameters = new URLSearchParams(`?${query}`) // drops this question mark and no other
   const issues: string[] = []
-  function read(name: string, isValid: (text: string) => boolean, mustBe: string): string | undefined {
+  function read(name: string, isValid: (text: string) => boolean, mustBe: string) {
     const [text, ...more] = parameters.getAll(name)
     const isRight = text === undefined || (more.length === 0 && isValid(text))
     if (!isRight) issues.push(`${name} must be ${mustBe}, given once`)
     return text
   }
-  const limit = read('limit', (text) => LIMIT.test(text), 'an integer from 1 to 100') ?? DEFAULT_LIMIT
+  const limit = read('limit', isLimit, 'an integer from 1 to 100') ?? DEFAULT_LIMIT
   const after = read('after', isInt64, 'an integer from 0 to 2^63-1') ?? 0
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, issues }
-  // Ids stay below 2^53, so an `after` that is rounded above it still means the same page: the empty one.
-  return { ok: true, value: { limit: Number(limit), after: Number(after), ...(isPetStatus(status) && { status }) } }
+  // Ids stay below 2^53, so rounding an `after` beyond that still leads to the empty page.
+  const page = { limit: Number(limit), after: Number(after) }
+  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...page, status } : page) }
+}
+
+function isLimit(text: string): boolean {
+  return LIMIT.test(text)
 }
 
 function isInt64(text: string): boolean {

@@ -1,20 +1,38 @@
-import type { Route } from '../http/router.ts'
-import { refuse } from './errors.ts'
+import type { Handler, Route } from '../http/router.ts'
 import { openapi } from './openapi.ts'
-import { type Context, createPet, getPet, listPets, OK, readyz } from './operations.ts'
-import { page } from './page.ts'
+import {
+  type Context,
+  createPet,
+  getPet,
+  listOrders,
+  listPets,
+  livez,
+  readyz,
+} from './operations.ts'
+import { website } from './website.ts'
+
+type Row = readonly [
+  method: Route['method'],
+  path: string,
+  operation: string,
+  handler: (context: Context) => Handler,
+  flags?: Pick<Route, 'takesBody' | 'isPublic' | 'isQuiet'>,
+]
+
+const TABLE: readonly Row[] = [
+  ['GET', '/pets', 'listPets', listPets],
+  ['POST', '/pets', 'createPet', createPet, { takesBody: true }],
+  ['GET', '/pets/{petId}', 'getPet', getPet],
+  ['GET', '/store/orders', 'listOrders', listOrders],
+  ['GET', '/livez', 'livez', livez, { isPublic: true, isQuiet: true }],
+  ['GET', '/readyz', 'readyz', readyz, { isPublic: true, isQuiet: true }],
+  ['GET', '/openapi.json', 'openapi', openapi, { isPublic: true }],
+]
+const PAGE: Row = ['GET', '/', 'page', website, { isPublic: true }]
 
 export function routes(context: Context): Route[] {
-  // prettier-ignore
-  const table: Route[] = [
-    { method: 'GET', path: '/pets', operation: 'listPets', handle: (call) => listPets(context, call) },
-    { method: 'POST', path: '/pets', operation: 'createPet', handle: (call) => createPet(context, call), takesBody: true },
-    { method: 'GET', path: '/pets/{petId}', operation: 'getPet', handle: getPet(context) },
-    { method: 'GET', path: '/store/orders', operation: 'listOrders', handle: () => refuse('noOrders') },
-    { method: 'GET', path: '/livez', operation: 'livez', handle: () => OK, open: true, isQuiet: true },
-    { method: 'GET', path: '/readyz', operation: 'readyz', handle: () => readyz(context), open: true, isQuiet: true },
-    { method: 'GET', path: '/openapi.json', operation: 'openapi', handle: openapi(context), open: true },
-  ]
-  if (context.page) table.push({ method: 'GET', path: '/', operation: 'page', handle: page, open: true })
-  return table
+  const rows = context.page ? [...TABLE, PAGE] : TABLE
+  return rows.map(([method, path, operation, handler, flags]) => {
+    return { method, path, operation, handle: handler(context), ...flags }
+  })
 }

@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Keyring } from './bearer.ts'
 import { bodyProblem, optionsHeaders } from './headers.ts'
-import type { Refuse, Reply } from './reply.ts'
-import { type Call, type Handler, readTarget, type Route, type Router } from './router.ts'
+import type { Awaitable, Problem, Refuse, Reply } from './respond.ts'
+import { type Call, readTarget, type Route, type Router } from './router.ts'
 
 export interface RequestHead {
   readonly method: string
@@ -11,67 +10,101 @@ export interface RequestHead {
   readonly signal?: AbortSignal
 }
 
-/** Where a request head leads: to a reply, or to an operation that needs the body first. */
-export interface Dispatched {
-  readonly route?: Route | undefined
-  readonly wantsBody: boolean
-  readonly reply: (body?: Buffer) => ReturnType<Handler> // never rejects
+/** A request that came in through one of the doors: over a socket, or in process. */
+export interface Received {
+  readonly head: RequestHead
+  readonly started: number // by performance.now()
+  route: Route | undefined // set by handle()
+  content: Buffer | undefined // the body, once read; set by handle()
+  readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
-export interface RequestRecord {
-  readonly head?: RequestHead // absent if the request could not be read
-  readonly operation?: string | undefined
-  readonly content?: Uint8Array | undefined // the body, if one was wanted and read
-  readonly status?: number | undefined // absent if the connection ended before a response
-  readonly ms: number // from the head of the request to its response
+interface Outcome {
+  readonly status: number | undefined // undefined if the connection ended before a response
   readonly bytes: number
   readonly remote?: string | undefined
 }
 
-/** What serves requests, however they come in: over a socket, through a user's own server, in process. */
+export interface RequestRecord extends Outcome {
+  readonly head?: RequestHead // absent if the request could not be read
+  readonly operation?: string | undefined
+  readonly content?: Uint8Array | undefined // the body, if one was wanted and read
+  readonly ms: number // from the head of the request to its response
+}
+
+/** What serves requests, whichever door they come through. */
 export interface Service {
   readonly router: Router
-  readonly keyring?: Keyring // absent if no path needs a key
+  /** For each path under the base path. */
+  readonly authorize: (headers: IncomingHttpHeaders, method: string) => Problem | undefined
   readonly cors?: string | undefined // the origin whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
-  readonly onBug: (error: unknown) => void // receives whatever an operation throws: the client learns nothing of it
-  readonly record?: ((request: RequestRecord) => void) | undefined // nothing is collected without it
+  readonly onBug: (error: unknown) => void // receives whatever an operation throws
+  readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
 }
+
+/** Where a request head leads: to a reply at once, or to an operation. */
+type Dispatched =
+  | { readonly route?: Route | undefined; readonly reply: Reply }
+  | { readonly route: Route; readonly reply?: undefined; param: string; query: string }
 
 const NO_BODY = Buffer.alloc(0)
 
-/** Takes a request through the checks in their order: key, path, method, media type, size. */
-export function dispatch(service: Service, { method, target, headers, signal }: RequestHead): Dispatched {
-  const { router, keyring, cors, maxBody, refuse } = service
-  const { path, query } = readTarget(target)
-  if (!path.startsWith('/') && !(target === '*' && method === 'OPTIONS')) return done(refuse('badTarget'))
-  const { secured, routes, allow, param } = router.match(path)
-  const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-  const unauthorized = secured && method !== 'OPTIONS' ? keyring?.check(headers.authorization) : undefined
-  if (unauthorized !== undefined) return done(refuse(unauthorized), route)
-  if (routes === undefined) return done(refuse('notFound'))
-  if (method === 'OPTIONS') return done({ status: 204, headers: optionsHeaders(allow, headers, cors) })
-  if (route === undefined) return done(refuse('methodNotAllowed', allow))
-  const reply = (body: Buffer = NO_BODY) => call(service, route, { param, query, body, signal })
-  if (!route.takesBody) return { route, reply, wantsBody: false }
-  const problem = bodyProblem(headers, maxBody)
-  return problem === undefined ? { route, reply, wantsBody: true } : done(refuse(problem, `${maxBody}`), route)
+/** Takes a request through all checks and, with its body if it wants one, to its operation. */
+export function handle(service: Service, received: Received): Awaitable<Reply | undefined> {
+  const dispatched = dispatch(service, received.head)
+  const { route, reply } = dispatched
+  received.route = route
+  if (reply !== undefined) return reply
+  const { param, query } = dispatched
+  const { signal } = received.head
+  if (!route.takesBody) return run(service, route, { param, query, signal, body: NO_BODY })
+  return received.readBody().then((body) => {
+    if (body === undefined) return service.refuse('bodyTooLarge', `${service.maxBody}`)
+    received.content = body
+    return run(service, route, { param, query, signal, body })
+  })
 }
 
-function call({ onBug, refuse }: Service, route: Route, request: Call): ReturnType<Handler> {
+/** Records a request, unless it is a probe: those come every few seconds. */
+export function record(service: Service, received: Received, outcome: Outcome): void {
+  const { head, route, content, started } = received
+  if (route?.isQuiet) return
+  const ms = performance.now() - started
+  service.record?.({ head, operation: route?.operation, content, ms, ...outcome })
+}
+
+/** Does the checks in their order: key, path, method, media type, size. */
+function dispatch(service: Service, { method, target, headers }: RequestHead): Dispatched {
+  const { router, authorize, cors, maxBody, refuse } = service
+  const { path, query } = readTarget(target)
+  const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
+  if (!hasPath) return { reply: refuse('badTarget') }
+  const { secured, routes, allow, param } = router.match(path)
+  const route = routes?.get(method === 'HEAD' ? 'GET' : method)
+  const unauthorized = secured ? authorize(headers, method) : undefined
+  if (unauthorized !== undefined) return { route, reply: refuse(unauthorized) }
+  if (routes === undefined) return { reply: refuse('notFound') }
+  if (method === 'OPTIONS') {
+    return { reply: { status: 204, headers: optionsHeaders(allow, headers, cors) } }
+  }
+  if (route === undefined) return { reply: refuse('methodNotAllowed', allow) }
+  const problem = route.takesBody ? bodyProblem(headers, maxBody) : undefined
+  if (problem !== undefined) return { route, reply: refuse(problem, `${maxBody}`) }
+  return { route, param, query }
+}
+
+/** Runs an operation. Whatever it throws is a bug: the client learns nothing of it. */
+function run({ onBug, refuse }: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
   const fail = (error: unknown) => {
     onBug(error)
     return refuse('internalError')
   }
   try {
-    const reply = route.handle(request)
+    const reply = route.handle(call)
     return reply instanceof Promise ? reply.catch(fail) : reply
   } catch (error) {
     return fail(error)
   }
-}
-
-export function done(reply: Reply, route?: Route): Dispatched {
-  return { route, wantsBody: false, reply: () => reply }
 }

@@ -1,88 +1,141 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
-import { dispatch, type RequestHead, type Service } from './dispatch.ts'
+import { handle, type Received, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { malformedProblem } from './malformed.ts'
-import { respond } from './respond.ts'
-import type { Handler, Route } from './router.ts'
+import { type Awaitable, type Reply, respond } from './respond.ts'
+import type { Route } from './router.ts'
 
-/** What an exchange needs of our own server. */
-type OwnServer = { options: { keepAlive: number }; onResponse(socket: Socket): void }
+/** A connection of our own server, as its exchanges see it. */
+export interface OwnConnection {
+  readonly remote: string | undefined
+  bodyGrew(): void
+  responded(): void
+}
 
-export class Exchange {
+/** A request over a socket, from its head to its response. */
+export class Exchange implements Received {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly #head: RequestHead
+  readonly head: RequestHead
+  readonly started: number = performance.now()
+  route: Route | undefined
+  content: Buffer | undefined
+  isExpecting = false // 100-continue, which only a wanted body gets
   readonly #service: Service
-  readonly #server: OwnServer | undefined
-  readonly #started: number
-  #route: Route | undefined
-  #content: Buffer | undefined
+  readonly #connection: OwnConnection | undefined
+  readonly #keepAlive: number | undefined
+  #body: Body | undefined
 
-  /** @param server Our own; absent on a user's. */
-  constructor(service: Service, req: IncomingMessage, res: ServerResponse, server?: OwnServer) {
-    this.#head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
+  /**
+   * @param connection Undefined when a user's server calls us, like `keepAlive`.
+   * @param keepAlive Seconds, for the Keep-Alive header.
+   */
+  constructor(
+    service: Service,
+    req: IncomingMessage,
+    res: ServerResponse,
+    connection?: OwnConnection,
+    keepAlive?: number,
+  ) {
     this.req = req
     this.res = res
+    this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     this.#service = service
-    this.#server = server
-    this.#started = service.record === undefined ? 0 : performance.now()
+    this.#connection = connection
+    this.#keepAlive = keepAlive
   }
 
   get isInFlight(): boolean {
     return !this.res.writableFinished
   }
 
-  /** Takes the request to its response; a client that expects 100-continue gets it only if the body is wanted. */
-  process(isExpecting = false): void {
-    // HTTP/2 has rules of its own, which node keeps.
-    const problem = 'stream' in this.req ? undefined : malformedProblem(this.req)
-    if (problem !== undefined) return this.send(this.#service.refuse(problem), true)
-    const { route, wantsBody, reply } = dispatch(this.#service, this.#head)
-    this.#route = route
-    if (!wantsBody) return this.send(reply(), isExpecting)
-    if (isExpecting) this.res.writeContinue()
-    this.#readBody((body) => this.send(reply(body)))
+  /** Bytes of the body that have arrived. */
+  get bodyBytes(): number {
+    return this.#body?.length ?? 0
   }
 
-  /** Sends the response, unless one was sent: a request can prove broken while its operation still runs. */
-  send(reply: ReturnType<Handler>, isLast = false): void {
+  process(): void {
+    const isHttp2 = 'stream' in this.req // node enforces its rules itself
+    const problem = isHttp2 ? undefined : malformedProblem(this.req)
+    if (problem !== undefined) return this.sendLast(this.#service.refuse(problem))
+    // Upgrade is ignored (RFC 9110 §7.8), but node drops what follows it.
+    if (this.head.headers.upgrade !== undefined) this.res.shouldKeepAlive = false
+    this.#send(handle(this.#service, this))
+  }
+
+  /** Sends the last response of the connection. */
+  sendLast(reply: Reply): void {
+    this.res.shouldKeepAlive = false
+    this.#send(reply)
+  }
+
+  /** Reads the body. If it grows too large, drops the rest as it arrives, within requestTimeout. */
+  readBody(): Promise<Buffer | undefined> {
     const { req, res } = this
-    if (reply instanceof Promise) return void reply.then((settled) => this.send(settled, isLast))
+    const { maxBody } = this.#service
+    const body = new Body()
+    this.#body = body
+    if (this.isExpecting) res.writeContinue()
+    this.isExpecting = false
+    return new Promise((resolve) => {
+      req.on('data', (chunk: Buffer) => {
+        body.append(chunk, maxBody)
+        if (body.isTooLarge) resolve(undefined)
+        else this.#connection?.bodyGrew()
+      })
+      req.on('end', () => {
+        if (!res.headersSent) resolve(body.bytes)
+      })
+      req.on('close', () => {
+        if (!req.complete && !res.headersSent) this.#record(undefined, 0)
+      })
+    })
+  }
+
+  #send(reply: Awaitable<Reply | undefined>): void {
+    if (reply instanceof Promise) void reply.then((settled) => this.#respond(settled))
+    else this.#respond(reply)
+  }
+
+  /** Responds, unless that was done: a request can prove malformed while its operation runs. */
+  #respond(reply: Reply | undefined): void {
+    const { req, res } = this
     if (res.headersSent) return
     if (reply === undefined) req.socket.destroy()
     if (reply === undefined || req.socket.destroyed) return this.#record(undefined, 0)
-    if (isLast) res.shouldKeepAlive = false
-    const headers = echoedHeaders(this.#head.headers, this.#service.cors)
-    const bytes = respond(res, reply, headers, this.#server?.options.keepAlive)
-    this.#server?.onResponse(req.socket)
+    // A client that still waits for 100-continue may send its body next, or another request.
+    if (this.isExpecting) res.shouldKeepAlive = false
+    const headers = echoedHeaders(this.head.headers, this.#service.cors)
+    const bytes = respond(res, reply, headers, this.#keepAlive)
+    this.#connection?.responded()
     this.#record(reply.status, bytes)
   }
 
-  /** Reads the body. One that grows too large is refused at once, and its rest read and dropped within requestTimeout. */
-  #readBody(done: (body: Buffer) => void): void {
-    const { req, res } = this
-    const { maxBody, refuse } = this.#service
-    const chunks: Buffer[] = []
-    let length = 0
-    req.on('data', (chunk: Buffer) => {
-      length += chunk.length
-      if (length <= maxBody) chunks.push(chunk)
-      else this.send(refuse('bodyTooLarge', `${maxBody}`))
-    })
-    req.on('end', () => {
-      if (!res.headersSent) done((this.#content = Buffer.concat(chunks)))
-    })
-    req.on('close', () => {
-      if (!req.complete && !res.headersSent) this.#record(undefined, 0) // the connection ended within the body
-    })
+  #record(status: number | undefined, bytes: number): void {
+    const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
+    record(this.#service, this, { status, bytes, remote })
+  }
+}
+
+/** Collects a body in one buffer: a Buffer for each chunk takes more than a chunk of one byte. */
+class Body {
+  length = 0
+  isTooLarge = false
+  #buffer: Buffer = Buffer.alloc(0)
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.length)
   }
 
-  #record(status: number | undefined, bytes: number): void {
-    const { record } = this.#service
-    if (record === undefined || this.#route?.isQuiet) return
-    const ms = performance.now() - this.#started
-    const remote = this.req.socket.remoteAddress
-    record({ head: this.#head, operation: this.#route?.operation, content: this.#content, status, ms, bytes, remote })
+  append(chunk: Buffer, maxBytes: number): void {
+    const length = this.length + chunk.length
+    this.isTooLarge ||= length > maxBytes
+    if (this.isTooLarge) return
+    if (this.length === 0)
+      this.#buffer = chunk // most bodies arrive as one
+    else if (length > this.#buffer.length) {
+      this.#buffer = Buffer.concat([this.bytes, chunk], 2 * length)
+    } else chunk.copy(this.#buffer, this.length)
+    this.length = length
   }
 }

@@ -1,13 +1,28 @@
-/** Bounds on what a connection may ask for, in bytes and milliseconds, for servers made from then on; tests shorten them. */
-export const LIMITS = {
-  headerBytes: 16_384, // of names and values in a header section, and of the request target
-  headers: 100, // in a header section
-  headersTimeout: 10_000, // from the first byte of a request to the end of its header section
-  requestTimeout: 30_000, // from the first byte of a request to its last
-  stallTimeout: 30_000, // without a byte either way; a response that is not read gets up to twice this
-  checkInterval: 1_000, // between two checks of the first two timeouts
-  unreadBytes: 134_217_728, // of responses that wait for their clients, over all connections
-  pipelined: 1_000, // requests that wait behind a response on one connection
-  linger: 2_000, // that a connection is read after its last response, so that its client reads that
-  drainInterval: 500, // between two looks at idle connections while draining: they close if none sent a request since
+import { getHeapStatistics } from 'node:v8'
+
+/** Bounds of a server, in bytes and milliseconds. */
+export interface Limits {
+  headerBytes: number // names and values of a header section, and the request target
+  headers: number // in a header section
+  headersTimeout: number // from the first byte of a request to the end of its header section
+  requestTimeout: number // from the first byte of a request to its last
+  stallTimeout: number // without a byte either way; up to twice this for an unread response
+  checkInterval: number // between two checks of the first two timeouts
+  heldBytes: number // all that clients make the server hold: see Connections
+  pipelined: number // requests that wait on one connection
+  linger: number // how long a connection is drained after its last response
+  drainInterval: number // without a request, after which idle connections close during a stop
+}
+
+export const LIMITS: Readonly<Limits> = {
+  headerBytes: 16 * 2 ** 10,
+  headers: 100,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  stallTimeout: 30_000,
+  checkInterval: 1_000,
+  heldBytes: Math.min(128 * 2 ** 20, getHeapStatistics().heap_size_limit / 4),
+  pipelined: 100,
+  linger: 2_000,
+  drainInterval: 500,
 }

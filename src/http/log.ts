@@ -1,114 +1,193 @@
 import type { Writable } from 'node:stream'
-import type { RequestRecord } from './dispatch.ts'
-import { clock, readRequestId } from './headers.ts'
+import { clock } from './clock.ts'
+import type { RequestHead, RequestRecord } from './dispatch.ts'
+import { readRequestId } from './headers.ts'
 
 type LogLevel = 'info' | 'warn' | 'error'
+type Redact = (text: string) => string
 
 export interface Log {
-  readonly on: boolean
-  readonly request?: (request: RequestRecord) => void // no header, body or query value: those can hold secrets
+  /** Logs no header, body or query value: those can hold secrets. */
+  readonly request?: (request: RequestRecord) => void
   event(level: LogLevel, message: string): void
-  flush(): Promise<void> // resolves when all lines so far have left the process, or after two seconds
+  /** Resolves when all lines so far have left the process, or after half a second. */
+  flush(): Promise<void>
 }
 
-const FLUSH_TIMEOUT = 2_000
+const GATHER_TIME = 5
+const FLUSH_TIMEOUT = 500
 const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
-// No line will ever be written again; after any other error the next one may be.
+// Permanent errors; others may clear.
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
-/** Writes a log. What cannot be written is dropped and counted; a closed stream ends the log, not the server. */
-export function createLog(format: 'text' | 'json' | 'off', stream: Writable, redact: (text: string) => string): Log {
-  if (format === 'off') return { on: false, event() {}, async flush() {} }
-  const isJson = format === 'json'
-  const eventLine = (level: LogLevel, message: string) =>
-    isJson ? `${JSON.stringify({ time: now(), level, message })}\n` : `${now()} ${level}: ${message}\n`
-  let lines = ''
-  let count = 0
-  let dropped = 0
-  let reason = ''
-  let isClosed = false
-  if (stream.listenerCount('error') === 0) stream.on('error', () => {}) // the callback of `write` gets the error too
+/** Writes a log in which valid keys are redacted. */
+export function createLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
+  if (format === 'off') return { event() {}, async flush() {} }
+  const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
+  const writer = new LineWriter(stream, (message) => eventLine('warn', message))
+  return {
+    request: (request) => writer.add(requestLine(request, redact)),
+    event: (level, message) => writer.add(eventLine(level, redact(message))),
+    flush: () => writer.flush(),
+  }
+}
 
-  function add(line: string): void {
-    lines += line
-    if (count++ === 0) setImmediate(write) // all lines of this turn of the event loop in one write
+const unwritten = new Set<LineWriter>()
+process.on('exit', () => {
+  for (const writer of unwritten) writer.write()
+})
+
+/** Writes lines in batches, and counts lost ones. A closed stream ends the log, not the server. */
+class LineWriter {
+  readonly #stream: Writable
+  readonly #warning: (message: string) => string
+  #lines = ''
+  #count = 0
+  #dropped = 0
+  #reason = ''
+  #isClosed = false
+
+  /** @param warning Makes the line that tells how many lines were dropped. */
+  constructor(stream: Writable, warning: (message: string) => string) {
+    this.#stream = stream
+    this.#warning = warning
+    // The callback of `write` gets the error too.
+    if (stream.listenerCount('error') === 0) stream.on('error', () => {})
   }
 
-  function write(): void {
-    const lost = dropped + count
-    if (dropped > 0) lines += eventLine('warn', `${dropped} lines were dropped: ${reason}`)
-    const batch = lines
-    lines = ''
-    count = dropped = 0
-    if (batch === '' || isClosed) return
-    if (stream.writableLength > MAX_BUFFERED_BYTES) {
-      dropped = lost
-      reason = "the log's reader is too slow"
-    } else stream.write(batch, (error) => error && fail(error, lost))
+  add(line: string): void {
+    this.#lines += line
+    this.#count++
+    if (this.#count > 1) return
+    unwritten.add(this)
+    setTimeout(() => this.write(), GATHER_TIME).unref()
   }
 
-  function fail({ code = '', message }: NodeJS.ErrnoException, lost: number): void {
-    dropped += lost
-    reason = message
-    lines = `\n${lines}` // ends a line that was cut off
-    if (!CLOSED.test(code) || isClosed) return
-    isClosed = true
+  write(): void {
+    const lost = this.#dropped + this.#count
+    const warning = `${this.#dropped} lines were dropped: ${this.#reason}`
+    const batch = this.#dropped === 0 ? this.#lines : this.#lines + this.#warning(warning)
+    this.#lines = ''
+    this.#count = 0
+    this.#dropped = 0
+    unwritten.delete(this)
+    if (batch === '' || this.#isClosed) return
+    if (this.#stream.writableLength > MAX_BUFFERED_BYTES) {
+      this.#dropped = lost
+      this.#reason = "the log's reader is too slow"
+      return
+    }
+    this.#stream.write(batch, (error) => {
+      if (error) this.#fail(error, lost)
+    })
+  }
+
+  flush(): Promise<void> {
+    this.write()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, FLUSH_TIMEOUT)
+      this.#stream.write('', () => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+  }
+
+  #fail({ code = '', message }: NodeJS.ErrnoException, lost: number): void {
+    this.#dropped += lost
+    this.#reason = message
+    this.#lines = `\n${this.#lines}` // ends a line that was cut off
+    if (!CLOSED.test(code) || this.#isClosed) return
+    this.#isClosed = true
     console.error(`petstore-server: the log has ended: ${message}`)
   }
-
-  return {
-    on: true,
-    request: (request) => add(requestLine(request, isJson, redact)),
-    event: (level, message) => add(eventLine(level, message)),
-    flush: () =>
-      new Promise((resolve) => {
-        write()
-        const timer = setTimeout(resolve, FLUSH_TIMEOUT)
-        stream.write('', () => resolve(clearTimeout(timer)))
-      }),
-  }
 }
 
-function requestLine(request: RequestRecord, isJson: boolean, redact: (text: string) => string): string {
-  const { head, operation, status, bytes, remote } = request
-  const ms = Math.round(request.ms * 1000) / 1000
-  const named = isJson ? jsonMember : textMember
-  const redacted = (name: string, text: string | undefined) => named(name, text && redact(text))
-  const path = head && hideValues(redact(head.target))
-  const what = named('operation', operation)
-  const forwardedFor = redacted('forwardedFor', head?.headers['x-forwarded-for']?.toString())
-  const who = redacted('requestId', head && readRequestId(head.headers)) + named('remote', remote) + forwardedFor
-  if (!isJson) {
-    const line = `${now()} ${head?.method ?? '-'} ${path ?? '-'} ${status ?? 'client left'} ${ms} ms ${bytes} B${what}${who}`
-    return `${line.replace(CONTROL, '?')}\n`
-  }
-  // Concatenated, because JSON.stringify of an object takes twice as long.
-  const start = `{"time":"${now()}","level":"${status === 500 ? 'error' : 'info'}"`
-  const target = `${named('method', head?.method)}${named('path', path)}`
-  return `${start}${target}${what},"status":${status ?? null},"ms":${ms},"bytes":${bytes}${who}}\n`
-}
-
-// What a terminal could take for a command.
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
-// What JSON takes between quotes as it stands.
-const PLAIN = /^[ !#-[\]-~]*$/
-const NOT_ASCII = /[\u007f-\uffff]/g
-
-type Member = (name: string, value: string | undefined) => string
-const textMember: Member = (name, value) => (value === undefined ? '' : ` ${name}=${value}`)
-const jsonMember: Member = (name, value) => (value === undefined ? '' : `,"${name}":${quoted(value)}`)
-const quoted = (value: string) => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value).replace(NOT_ASCII, escaped))
-const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 const now = clock(1, (time) => time.toISOString())
 
-function hideValues(target: string): string {
-  const mark = target.indexOf('?')
-  return mark < 0 ? target : target.slice(0, mark) + target.slice(mark).replace(/=[^&]*/g, '=…')
+// Concatenated: JSON.stringify of an object takes longer.
+function jsonLine(request: RequestRecord, redact: Redact): string {
+  const { head, operation, status, bytes, remote } = request
+  const { path, requestId, forwardedFor } = clientsWords(head, redact)
+  return (
+    `{"time":"${now()}","level":"${status === 500 ? 'error' : 'info'}"` +
+    (head === undefined ? '' : `,"method":"${redact(head.method)}","path":${quoted(path)}`) +
+    (operation === undefined ? '' : `,"operation":"${operation}"`) +
+    `,"status":${status ?? null},"ms":${rounded(request.ms)},"bytes":${bytes}` +
+    (requestId === undefined ? '' : `,"requestId":"${requestId}"`) +
+    (remote === undefined ? '' : `,"remote":"${remote}"`) +
+    (forwardedFor === undefined ? '' : `,"forwardedFor":${quoted(forwardedFor)}`) +
+    '}\n'
+  )
 }
 
-/** Counts what happens, and reports it: at once, then all of ten seconds together. */
+function textLine(request: RequestRecord, redact: Redact): string {
+  const { head, operation, status, bytes, remote } = request
+  const { path, requestId, forwardedFor } = clientsWords(head, redact)
+  return (
+    `${now()} ` +
+    (head === undefined ? '- -' : `${redact(head.method)} ${word(path)}`) +
+    ` ${status ?? 'client left'} ${rounded(request.ms)} ms ${bytes} B` +
+    (operation === undefined ? '' : ` operation=${operation}`) +
+    (requestId === undefined ? '' : ` requestId=${requestId}`) +
+    (remote === undefined ? '' : ` remote=${remote}`) +
+    (forwardedFor === undefined ? '' : ` forwardedFor=${word(forwardedFor)}`) +
+    '\n'
+  )
+}
+
+function jsonEvent(level: LogLevel, message: string): string {
+  return `${JSON.stringify({ time: now(), level, message })}\n`
+}
+
+function textEvent(level: LogLevel, message: string): string {
+  return `${now()} ${level}: ${message}\n`
+}
+
+/** What a log line shows of the words of a client. */
+function clientsWords(head: RequestHead | undefined, redact: Redact) {
+  const requestId = head && readRequestId(head.headers)
+  const forwardedFor = head?.headers['x-forwarded-for']?.toString()
+  return {
+    path: head === undefined ? '' : hideValues(redact(head.target)),
+    requestId: requestId && redact(requestId),
+    forwardedFor: forwardedFor && redact(forwardedFor),
+  }
+}
+
+/** Shows the names in the query of a target, but no values; without a `=` it may all be a value. */
+function hideValues(target: string): string {
+  const mark = target.indexOf('?')
+  if (mark < 0) return target
+  const query = target.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')
+  return `${target.slice(0, mark)}?${query}`
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}
+
+const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
+const WORD = /^[!#-[\]-~]+$/
+const NOT_ASCII = /[\u007f-\uffff]/g
+
+/** A JSON string in ASCII: some of the characters beyond are commands to a terminal. */
+function quoted(text: string): string {
+  return NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text).replace(NOT_ASCII, escaped)
+}
+
+/** A text in quotes unless it is a single word, so that a space in it cannot start a member. */
+function word(text: string): string {
+  return WORD.test(text) ? text : quoted(text)
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+/** Rate-limits a warning: the first at once, then one count per 10 s. */
 export function countingReport(report: (message: string) => void): (what: string) => void {
   const counts = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined

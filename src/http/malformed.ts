@@ -1,40 +1,83 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { LIMITS } from './limits.ts'
-import type { Problem } from './reply.ts'
+import type { Problem } from './respond.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 
 /** What is wrong with a request that node:http accepts but HTTP does not. */
-export function malformedProblem({ headers, rawHeaders, httpVersion }: IncomingMessage): Problem | undefined {
+export function malformedProblem(req: IncomingMessage): Problem | undefined {
+  const { headers, rawHeaders, httpVersion } = req
   const isOld = httpVersion === '1.0'
   if (httpVersion !== '1.1' && !isOld) return 'badVersion'
+  if (isOld && isOtherProtocol(req)) return 'badVersion'
   if (rawHeaders.length > 2 * LIMITS.headers) return 'headersTooLarge'
-  // `headers` holds only the first of each; a proxy that reads the last one would see another request.
-  let hosts = 0
-  let credentials = 0
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] ?? ''
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
-    else if (name.length === 13 && name.toLowerCase() === 'authorization') credentials++
+
+  // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. `headers` holds the first of several; a proxy
+  // that uses the last would route differently.
+  if (headers.host === undefined && !isOld) return 'badHost'
+  if (headers.host !== undefined && !HOST.test(headers.host)) return 'badHost'
+  if (countOf(rawHeaders, 'host') > 1) return 'badHost'
+
+  // RFC 9110 §11.6.2, §5.3: one value, and no list.
+  if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
+
+  const coding = headers['transfer-encoding']
+  if (coding !== undefined) {
+    const problem = codingProblem(coding)
+    if (problem !== undefined) return problem
+    // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
+    if (isOld) return 'badFraming'
   }
-  if (!HOST.test(headers.host ?? (isOld ? '' : '/')) || hosts > 1) return 'badHost'
-  if (credentials > 1) return 'badCredentials'
-  const { expect = '100-continue', 'transfer-encoding': coding = 'chunked' } = headers
-  if (coding.toLowerCase() !== 'chunked') return coding === '' ? 'badFraming' : 'badTransferCoding'
-  // Whoever forwarded an HTTP/1.0 request may have framed its body otherwise (RFC 9112 §6.1). It has no Expect either.
-  if (isOld) return headers['transfer-encoding'] === undefined ? undefined : 'badFraming'
-  return expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
+
+  // RFC 9110 §10.1.1: HTTP/1.0 has no Expect.
+  if (isOld || headers.expect === undefined) return undefined
+  return headers.expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
+}
+
+function countOf(rawHeaders: readonly string[], name: string): number {
+  let count = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const other = rawHeaders[at]
+    if (other?.length === name.length && other.toLowerCase() === name) count++
+  }
+  return count
+}
+
+function codingProblem(coding: string): Problem | undefined {
+  if (coding === 'chunked') return undefined
+  const codings = coding
+    .toLowerCase()
+    .split(',')
+    .map((text) => text.trim())
+  // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
+  if (codings.pop() !== 'chunked') return 'badFraming'
+  // An empty one is no coding. A second `chunked` is refused by node's parser.
+  if (codings.includes('')) return 'badFraming'
+  return codings.length === 0 ? undefined : 'badTransferCoding'
+}
+
+/**
+ * Whether the request line names RTSP or ICE, which node's parser reports as a version of HTTP.
+ * Only the bytes that the parser is reading tell (undocumented). The request passes if they cannot
+ * be had, or no longer hold that line.
+ */
+function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
+  const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket
+  const bytes = parser?.getCurrentBuffer?.()
+  const line = `${method} ${url} `
+  if (bytes === undefined || bytes.includes(`${line}HTTP/`)) return false
+  return bytes.includes(`${line}RTSP/`) || bytes.includes(`${line}ICE/`)
 }
 
 /** An error of node's parser; the reason says what it could not read. */
 export type ParseError = NodeJS.ErrnoException & { reason?: string }
 
 /** What node:http reports by `clientError`, as a problem; undefined if the connection is lost. */
-export function problemOf({ code = '', reason = '' }: ParseError): Problem | undefined {
+export function problemOf({ code = '' }: ParseError): Problem | undefined {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'requestTimeout'
   if (code === 'HPE_HEADER_OVERFLOW') return 'headersTooLarge'
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return 'chunkExtensionsTooLarge'
-  if (code === 'HPE_INVALID_TRANSFER_ENCODING' && /invalid/i.test(reason)) return 'badTransferCoding'
   return code.startsWith('HPE_') ? 'badSyntax' : undefined
 }

@@ -1,55 +1,111 @@
 import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
-import { clock } from './headers.ts'
-import { COMMON, contentLengthOf, headersOf, JSON_TYPE, type Reply } from './reply.ts'
+import { clock } from './clock.ts'
 
-// Up to here, header section and body are one string: node would hold a longer one twice.
-const LONG = 16 * 1024
+/** A response before it meets a socket: what an operation returns. */
+export interface Reply {
+  readonly status: number
+  readonly headers?: readonly string[] // beyond those of every response: name, value, name, value …
+  readonly body?: string // absent if the response has no content (204)
+  readonly type?: string // of the body; JSON by default
+  readonly contentLength?: number // announced for a body that is cut short on purpose
+}
 
-// Sends a reply; returns the bytes of its body. The fast way puts header section and body where node keeps the header
-// section (`_header`, undocumented). All else goes the documented way. `keepAlive` (seconds) is absent on a user's server.
-export function respond(res: ServerResponse, reply: Reply, headers: readonly string[], keepAlive?: number): number {
-  const { status, body, contentLength } = reply
+/** What HTTP itself can find wrong with a request. */
+export type Problem =
+  | 'badSyntax'
+  | 'badVersion'
+  | 'badHost'
+  | 'badCredentials'
+  | 'badFraming'
+  | 'badTransferCoding'
+  | 'badTarget'
+  | 'badExpectation'
+  | 'requestTimeout'
+  | 'headersTooLarge'
+  | 'chunkExtensionsTooLarge'
+  | 'bodyTooLarge'
+  | 'badMediaType'
+  | 'badContentCoding'
+  | 'noCredentials'
+  | 'invalidToken'
+  | 'forbidden'
+  | 'notFound'
+  | 'methodNotAllowed'
+  | 'internalError'
+
+/** Replies to a problem. The detail completes its message: a reason, a limit, or `Allow`. */
+export type Refuse = (problem: Problem, detail?: string) => Reply
+
+export type Awaitable<T> = T | Promise<T>
+
+/** Uses a value at once or, if it is a promise, when it resolves. */
+export function whenReady<T, U>(value: Awaitable<T>, use: (value: T) => U): Awaitable<U> {
+  return value instanceof Promise ? value.then(use) : use(value)
+}
+
+const JSON_TYPE = 'application/json'
+const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
+const COMMON_TEXT = textOf(COMMON)
+// A string up to this length is sent as it is: node would hold a longer one twice.
+const MAX_STRING = 16 * 1024
+
+const date = clock(1_000, (time) => time.toUTCString())
+const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
+
+/**
+ * Sends a reply; returns the bytes of its body.
+ *
+ * @param keepAlive Seconds; absent on a user's server.
+ */
+export function respond(
+  res: ServerResponse,
+  reply: Reply,
+  headers: readonly string[],
+  keepAlive?: number,
+): number {
+  const { body } = reply
   const length = contentLengthOf(reply)
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
-  if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= LONG) {
-    res.statusCode = status
+  if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
     const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAlive}\r\n`
-    res._header = responseText(reply, length, headers, connection)
-    res.end()
-    res._header = 'sent' // a connection would otherwise retain its latest response
+    sendAtOnce(res, reply.status, responseText(reply, length, headers, connection))
   } else {
-    const closing = res.shouldKeepAlive === false ? ['Connection', 'close'] : [] // HTTP/2 has no such member
-    res.writeHead(status, [...headersOf(reply, length), ...headers, ...closing])
-    res.end(body !== undefined && length > LONG ? Buffer.from(body) : body)
+    send(res, reply, length, headers)
   }
-  if (contentLength !== undefined) {
-    res.shouldKeepAlive = false // whatever its header says: nothing behind it is processed
-    res.once('finish', () => res.req.socket.destroySoon?.()) // HTTP/2 shows it by itself
-  }
+  if (reply.contentLength !== undefined) closeAfter(res)
   return hasBody ? length : 0
 }
 
-/** A whole response (RFC 9112 §4), each byte a character. Its headers must be ASCII without line breaks. */
-export function responseText(reply: Reply, length: number, headers: readonly string[], connection: string): string {
-  const { status, body = '', type = JSON_TYPE, headers: own = [] } = reply
-  const start = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: ${type}\r\nContent-Length: ${length}\r\n`
-  const head = `${start}${textOf(own)}${COMMON_TEXT}${textOf(headers)}`
-  const content = body.length === length ? body : Buffer.from(body).toString('latin1')
-  return `${head}Date: ${date()}\r\n${connection}\r\n${content}`
+/** The documented way. */
+function send(res: ServerResponse, reply: Reply, length: number, headers: readonly string[]): void {
+  const { status, body } = reply
+  // HTTP/2 has no `shouldKeepAlive`.
+  const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
+  res.writeHead(status, [...headersOf(reply, length), ...headers, ...connection])
+  res.end(body !== undefined && length > MAX_STRING ? Buffer.from(body) : body)
 }
 
-function textOf(headers: readonly string[]): string {
-  let text = ''
-  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
-  return text
+/** The fast way: puts all of it where node keeps the headers (`_header`, undocumented). */
+function sendAtOnce(
+  res: ServerResponse & { _header: unknown },
+  status: number,
+  response: string,
+): void {
+  res.statusCode = status
+  res._header = response
+  res.end()
+  res._header = 'sent' // otherwise an idle connection retains its latest response
 }
 
-const COMMON_TEXT = textOf(COMMON)
-const date = clock(1_000, (time) => time.toUTCString())
+/** Ends the connection after a response whose body is cut short. HTTP/2 shows that by itself. */
+function closeAfter(res: ServerResponse): void {
+  res.shouldKeepAlive = false // the server processes nothing after it
+  res.once('finish', () => res.req.socket.destroySoon?.())
+}
 
-/** Whether what is put into `_header` is what goes out. On Bun it is not. */
+/** Whether what is put into `_header` is what goes out. */
 function isHeaderSent(): boolean {
   const sent: unknown[] = []
   const socket = new Socket()
@@ -61,4 +117,37 @@ function isHeaderSent(): boolean {
   return sent.join('') === 'probe'
 }
 
-const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
+/** A response (RFC 9112 §4), a character for each byte. Headers must be ASCII, no line breaks. */
+export function responseText(
+  reply: Reply,
+  length: number,
+  headers: readonly string[],
+  connection: string,
+): string {
+  const { status, body = '', type = JSON_TYPE, headers: own = [] } = reply
+  const content = body.length === length ? body : Buffer.from(body).toString('latin1')
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r
+Content-Type: ${type}\r
+Content-Length: ${length}\r
+${textOf(own)}${COMMON_TEXT}${textOf(headers)}Date: ${date()}\r
+${connection}\r
+${content}`
+}
+
+function textOf(headers: readonly string[]): string {
+  let text = ''
+  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
+  return text
+}
+
+/** All headers of a reply; a 204 has neither type nor length. */
+export function headersOf(reply: Reply, contentLength: number): string[] {
+  const { body, type = JSON_TYPE, headers = [] } = reply
+  if (body === undefined) return [...headers, ...COMMON]
+  const content = ['Content-Type', type, 'Content-Length', String(contentLength)]
+  return [...content, ...headers, ...COMMON]
+}
+
+export function contentLengthOf({ body = '', contentLength }: Reply): number {
+  return contentLength ?? Buffer.byteLength(body)
+}

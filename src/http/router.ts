@@ -1,22 +1,22 @@
-import type { Awaitable, Reply } from './reply.ts'
+import type { Awaitable, Reply } from './respond.ts'
 
 export interface Call {
-  readonly param: string // the decoded segment in place of the route's `{braces}`; empty without them
+  readonly param: string // the decoded segment in place of the route's `{braces}`, or empty
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
-  readonly signal?: AbortSignal | undefined // aborted when the client no longer waits, if that can be known
+  readonly signal?: AbortSignal | undefined // aborted when an in-process client leaves
 }
 
-/** An operation: from request to reply, or undefined to hang up. Whatever it throws is a bug and becomes a 500. */
+/** An operation: replies, or hangs up with undefined. Whatever it throws is a bug, hence a 500. */
 export type Handler = (call: Call) => Awaitable<Reply | undefined>
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  readonly path: string // percent-decoded; `{name}`, as the last segment, matches any that is not empty
+  readonly path: string // percent-decoded; a last segment `{name}` matches any that is not empty
   readonly operation: string
   handle: Handler
   readonly takesBody?: true
-  readonly open?: true // the path is outside the base path and needs no key
+  readonly isPublic?: true // the path is outside the base path and needs no key
   readonly isQuiet?: true // requests are not logged: a probe comes every few seconds
 }
 
@@ -28,40 +28,48 @@ export interface Match {
   readonly param: string
 }
 
-/** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2); no path if no slash is in front. */
+/**
+ * Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). The path of any other
+ * target does not start with a slash.
+ */
 export function readTarget(target: string): { path: string; query: string } {
   const origin = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]+\/?/i, '/')
   const mark = origin.indexOf('?')
-  return mark < 0 ? { path: origin, query: '' } : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
+  return mark < 0
+    ? { path: origin, query: '' }
+    : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
 }
 
 /** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
 export class Router {
   readonly allow: string // every method that some resource has
   readonly #basePath: string
-  readonly #matches = new Map<string, Match>() // by path; % stands for the parameter, as no decoded path has one
+  readonly #matches = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
     this.#basePath = basePath
     this.allow = allowOf(table)
     this.#matches.set('*', { secured: false, routes: new Map(), allow: this.allow, param: '' })
-    for (const { path, open } of table) {
+    for (const { path, isPublic = false } of table) {
       const same = table.filter((route) => route.path === path)
       const routes = new Map(same.map((route) => [route.method, route]))
-      const whole = (open ? path : basePath + path).replace(/\{.*/, '%')
-      this.#matches.set(whole, { secured: !open, routes, allow: allowOf(same), param: '' })
+      const whole = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
+      this.#matches.set(whole, { secured: !isPublic, routes, allow: allowOf(same), param: '' })
     }
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? path.replace(/[^/]+/g, decodeSegment) : path
+    const decoded = path.includes('%') ? decodePath(path) : path
     const match = this.#matches.get(decoded)
     if (match !== undefined) return match
-    const cut = decoded.lastIndexOf('/') + 1
-    const param = decoded.slice(cut)
-    const item = param === '' ? undefined : this.#matches.get(`${decoded.slice(0, cut)}%`)
-    if (item !== undefined) return { ...item, param: param.includes('%') ? decodeURIComponent(param) : param }
-    return { secured: `${decoded}/`.startsWith(`${this.#basePath}/`), routes: undefined, allow: '', param }
+    const start = decoded.lastIndexOf('/') + 1
+    const param = decoded.slice(start)
+    const item = param === '' ? undefined : this.#matches.get(`${decoded.slice(0, start)}%`)
+    if (item === undefined) {
+      const secured = `${decoded}/`.startsWith(`${this.#basePath}/`)
+      return { secured, routes: undefined, allow: '', param }
+    }
+    return { ...item, param: param.includes('%') ? decodeURIComponent(param) : param }
   }
 }
 
@@ -71,11 +79,20 @@ function allowOf(routes: readonly Route[]): string {
   return [...methods].sort().join(', ')
 }
 
-/** Decodes all but slashes and percent signs: those would be taken for separators and escapes of the path. */
-function decodeSegment(segment: string): string {
-  try {
-    return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
-  } catch {
-    return '//' // no path with an empty segment leads anywhere
+/** Decodes each segment, up to the first that cannot be decoded: nothing is there. */
+function decodePath(path: string): string {
+  let decoded = ''
+  for (const segment of path.slice(1).split('/')) {
+    try {
+      decoded += `/${decodeSegment(segment)}`
+    } catch {
+      return `${decoded}//`
+    }
   }
+  return decoded
+}
+
+/** Decodes all but slashes and percent signs: they would look like separators and escapes. */
+function decodeSegment(segment: string): string {
+  return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
 }

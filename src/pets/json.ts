@@ -1,58 +1,73 @@
 import { isUtf8 } from 'node:buffer'
-import type { Result } from './pet.ts'
+import { isRecord, messageOf } from '../guards.ts'
 
-// A number of 16 digits may lie beyond 2^53; one with a fraction or an exponent may be rounded to an integer. Other texts
-// need no second parse. A match inside a string only costs one.
+/** A parsed value, or the reason why there is none. */
+export type Parsed<T> = { ok: true; value: T } | { ok: false; reason: string }
+
+// What JSON.parse may round: 16 digits, a fraction, an exponent. Other texts need no second parse.
+// A false positive, inside a string, costs one extra parse.
 const MAY_ROUND = /\d{16}|\d[.eE]/
+const ESCAPE_OR_QUOTE_OR_MAY_ROUND = /\\.|"|-?(?:\d{16}|\d+[.eE])[\d.eE+-]*/g
+// The messages of V8 that quote nothing of the text, which may be a secret.
+const QUOTES_NOTHING = /^[^"]* (?:at position \d+|end of JSON input)/
+const LONGEST_INT64 = '-9223372036854775808'.length
 
-// Parses JSON like JSON.parse, but with exact integers: plain digits beyond ±(2^53-1) become a bigint, and a number that
-// is not integral never becomes an integer. The issue of a text that is not JSON quotes nothing: it may be a secret.
-export function parseJson(text: string): Result<unknown> {
+/**
+ * Parses JSON like JSON.parse, but with exact integers: plain digits beyond ±(2^53-1) become a
+ * bigint, and a number that is not integral never becomes one. The reason quotes nothing of it.
+ */
+export function parseJson(text: string): Parsed<unknown> {
   try {
     const value: unknown = JSON.parse(text)
     return { ok: true, value: MAY_ROUND.test(text) ? exactNumbers(text) : value }
   } catch (error) {
-    return { ok: false, issues: [String(error).replace(/^SyntaxError: (?:".*" )?|, (?:\.\.\.)?".*$/gs, '')] }
+    const [reason = 'it is not valid JSON'] = QUOTES_NOTHING.exec(messageOf(error)) ?? []
+    return { ok: false, reason }
   }
 }
 
 /** Parses bytes, which must be UTF-8, like {@link parseJson}. */
-export function parseJsonBytes(bytes: Buffer): Result<unknown> {
+export function parseJsonBytes(bytes: Buffer): Parsed<unknown> {
   const text = bytes.toString()
-  // Decoding puts U+FFFD in the place of invalid UTF-8.
+  // Decoding replaces invalid UTF-8 by U+FFFD.
   if (!text.includes('\ufffd') || isUtf8(bytes)) return parseJson(text)
-  return { ok: false, issues: ['it is not valid UTF-8'] }
+  return { ok: false, reason: 'it is not valid UTF-8' }
 }
 
-/** Numbers pass JSON.parse as strings behind a mark that no client can guess: Node 20 does not give their source. */
+/** Numbers pass JSON.parse as strings with a secret mark: Node 20 does not give their source. */
 function exactNumbers(text: string): unknown {
-  const mark = crypto.randomUUID()
+  const mark = crypto.randomUUID().slice(-12)
   let isString = false
-  const marked = text.replace(/\\.|"|-?\d[\d.eE+-]*/g, (token) => {
+  const marked = text.replace(ESCAPE_OR_QUOTE_OR_MAY_ROUND, (token) => {
     if (token === '"') isString = !isString
     return isString || token === '"' ? token : `"${mark}${token}"`
   })
-  const root: { value: unknown } = { value: JSON.parse(marked) }
-  const objects: object[] = [root] // a list, because recursion over deeply nested text would overflow the stack
-  for (let object = objects.pop(); object !== undefined; object = objects.pop()) {
-    for (const [key, member] of Object.entries(object)) {
-      if (typeof member === 'object' && member !== null) objects.push(member)
-      if (typeof member !== 'string' || !member.startsWith(mark)) continue
-      Object.assign(object, { [key]: exactNumber(member.slice(mark.length)) })
+  const root: Record<string, unknown> = { value: JSON.parse(marked) }
+  // Grows in the loop: recursion over deeply nested text would overflow the stack.
+  const records = [root]
+  for (const record of records) {
+    for (const [key, value] of Object.entries(record)) {
+      if (isRecord(value)) records.push(value)
+      else if (typeof value === 'string' && value.startsWith(mark)) {
+        record[key] = exactNumber(value.slice(mark.length))
+      }
     }
   }
-  return root.value
+  return root['value']
 }
 
-/** An integer as number or bigint; NaN for what only rounds to one; an inexact number for what no int64 can be. */
+/** An integer as number or bigint; NaN for what only rounds to one. Out of range, it is inexact. */
 function exactNumber(source: string): number | bigint {
   const value = Number(source)
   const isSafe = Number.isSafeInteger(value)
-  if (!/^-?\d+$/.test(source)) return isSafe && digitsOf(source) !== digitsOf(String(value)) ? Number.NaN : value
-  return isSafe || source.length > '-9223372036854775808'.length ? value : BigInt(source)
+  const isInteger = /^-?\d+$/.test(source)
+  if (isInteger) return isSafe || source.length > LONGEST_INT64 ? value : BigInt(source)
+  const isRounded = isSafe && significantDigits(source) !== significantDigits(String(value))
+  return isRounded ? Number.NaN : value
 }
 
-/** The digits of a number without exponent, point, and the zeros at both ends. */
-function digitsOf(number: string): string {
-  return number.replace(/e.*|[-.]/gi, '').replace(/^0+|0+$/g, '')
+/** The digits of a number without exponent, sign, point, and the zeros at both ends. */
+function significantDigits(number: string): string {
+  const digits = number.replace(/e.*|[-.]/gi, '')
+  return digits.replace(/^0+|(?<!0)0+$/g, '') // the lookbehind keeps inner zeros linear
 }

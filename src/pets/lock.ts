@@ -6,53 +6,88 @@ import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
+import { isRecord, messageOf } from '../guards.ts'
 
 /** Bytes of a path that a socket can have on every system. */
 const MAX_PATH = 103
-// Decides only how long a refusal takes: an owner that stays silent, because it is stopped say, is still an owner.
-const PATIENCE = 1_000
-const CONTENDS = '?'
+const CONTENDER_PREFIX = '?'
+const ANSWER_TIMEOUT = 1_000
+const RETRY_DELAY = 10
 const DEAD = ['ECONNREFUSED', 'ECONNRESET', 'ENOENT']
 
-// Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as long as its owner lives.
-// Each contender shows its socket first and looks at all others then, so of two, one at least sees the other. Of two that
-// contend, the one with the greater name gives up, and the other waits until it has. Resolves to what releases the lock;
-// rejects with an Error that names the owner.
+/**
+ * Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as
+ * long as its owner lives.
+ *
+ * 1. A contender listens on a socket of its own, and only then looks at all others: of two, at
+ *    least one sees the other.
+ * 2. The socket says who the process is, with a prefix while it contends.
+ * 3. A contender that sees an owner, or a contender whose name comes first, gives up; for any other
+ *    contender it waits.
+ * 4. A socket that nobody answers for is removed.
+ *
+ * @returns What releases the lock.
+ * @throws Error that names the owner.
+ */
 export async function takeLock(file: string): Promise<() => Promise<void>> {
   const id = randomBytes(4).toString('hex')
-  const [own, hidden] = [`${file}.lock.${id}`, `${file}.lock-${id}`]
-  if (Buffer.byteLength(own) > MAX_PATH)
+  const own = `${file}.lock.${id}`
+  const unnamed = `${file}.lock-${id}`
+  if (Buffer.byteLength(own) > MAX_PATH) {
     throw new Error(`${file} cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
-  let answer = `${CONTENDS}process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
-  const server = createServer((socket) => socket.on('error', () => {}).end(answer, () => socket.destroy()))
+  }
+  const owner = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
+  let answer = CONTENDER_PREFIX + owner
+  const server = createServer((socket) =>
+    socket.on('error', () => {}).end(answer, () => socket.destroy()),
+  )
   const release = async () => {
     server.close()
     await rm(own, { force: true })
   }
   try {
-    await once(server.listen(hidden), 'listening')
-    await rename(hidden, own) // so whatever has such a name listens, or is dead
-    for (const entry of await readdir(dirname(file), { withFileTypes: true })) {
-      const other = join(dirname(file), entry.name)
-      if (entry.isSocket() && other !== own && other.startsWith(`${file}.lock.`)) await outlive(other, other < own)
-    }
+    await once(server.listen(unnamed), 'listening')
+    await rename(unnamed, own) // a socket of this name is live or dead, never half-open
+    await waitForOthers(file, own)
   } catch (error) {
     await release()
     throw error
   }
-  answer = answer.slice(CONTENDS.length)
+  answer = owner
   server.unref()
   return release
 }
 
-/** Waits until a contender has given up, and removes the socket of a dead one. Rejects if there is an owner. */
-async function outlive(path: string, goesFirst: boolean): Promise<void> {
+async function waitForOthers(file: string, own: string): Promise<void> {
+  for (const entry of await readdir(dirname(file), { withFileTypes: true })) {
+    const other = join(dirname(file), entry.name)
+    const isLock = entry.isSocket() && other.startsWith(`${file}.lock.`)
+    if (isLock && other !== own) await waitForOrRefuse(file, other, other < own)
+  }
+}
+
+/** Waits until a contender has given up. Removes a dead socket. Rejects if the other goes first. */
+async function waitForOrRefuse(file: string, path: string, isBefore: boolean): Promise<void> {
+  let answer = await ask(path)
+  while (answer !== undefined) {
+    const isContender = answer.startsWith(CONTENDER_PREFIX)
+    if (answer !== '' && (isBefore || !isContender)) {
+      throw new Error(`${file} is in use by ${answer.slice(isContender ? 1 : 0)}`)
+    }
+    await wait(RETRY_DELAY) // the contender is giving up, or the owner is out of file descriptors
+    answer = await ask(path)
+  }
+  await rm(path, { force: true })
+}
+
+/** Who a socket belongs to; undefined if it is dead. A silent owner still counts as an owner. */
+async function ask(path: string): Promise<string | undefined> {
   const socket = connect(path)
-  socket.setTimeout(PATIENCE, () => socket.destroy(new Error('a process that does not say who it is')))
-  const answer = await text(socket).catch(({ code, message }) => (DEAD.includes(code) ? undefined : message))
-  if (answer === undefined) return rm(path, { force: true })
-  if (answer !== '' && (goesFirst || !answer.startsWith(CONTENDS)))
-    throw new Error(`${path.replace(/\.lock\.\w+$/, '')} is in use by ${answer.replace(CONTENDS, '')}`)
-  await wait(10) // for one that gives up, or that has no file descriptor left to answer with
-  return outlive(path, goesFirst)
+  socket.setTimeout(ANSWER_TIMEOUT, () => socket.destroy(new Error('no answer')))
+  try {
+    return await text(socket)
+  } catch (error) {
+    const isDead = isRecord(error) && DEAD.includes(String(error['code']))
+    return isDead ? undefined : `a process that does not say who it is: ${messageOf(error)}`
+  }
 }

@@ -1,40 +1,48 @@
-import type { Int64, NewPet, PetStatus } from '../types.ts'
+import { isRecord } from '../guards.ts'
+import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
+import { parseJson } from './json.ts'
 
-export type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
+export type { GetPetState, Int64, NewPet, Pet, PetStatus } from '../types.ts'
 
-/** The value, or one message for each thing that is wrong with the input. */
+/** A valid value, or one message for each problem of the input. */
 export type Result<T> = { ok: true; value: T } | { ok: false; issues: readonly string[] }
 
 export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold']
+/** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
+export const MAX_ID: number = 10 ** 15 - 1
+const MUST_BE = {
+  name: 'must be a string',
+  categoryId: 'must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits',
+  status: `must be one of ${PET_STATUSES.join(', ')}, or left out`,
+}
+const HAS_ID = { ok: false, issues: ['id must be left out: the store assigns 1, 2, 3 …'] } as const
 
 export function isPetStatus(value: unknown): value is PetStatus {
   return value === 'available' || value === 'pending' || value === 'sold'
 }
 
 function isInt64(value: unknown): value is Int64 {
-  return typeof value === 'bigint' ? BigInt.asIntN(64, value) === value : Number.isSafeInteger(value)
-}
-
-const MUST_BE = {
-  name: 'must be a string',
-  categoryId: 'must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits',
-  status: `must be one of ${PET_STATUSES.join(', ')}, or left out`,
+  if (typeof value === 'bigint') return BigInt.asIntN(64, value) === value
+  return Number.isSafeInteger(value)
 }
 
 /** Validates a NewPet; unknown members are dropped. */
 export function validateNewPet(input: unknown): Result<NewPet> {
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+  if (!isRecord(input) || Array.isArray(input)) {
     return { ok: false, issues: ['a pet must be an object'] }
   }
-  const { name, categoryId, status }: { name?: unknown; categoryId?: unknown; status?: unknown } = input
-  if (typeof name === 'string' && isInt64(categoryId)) {
-    if (status === undefined) return { ok: true, value: { name, categoryId } }
-    if (isPetStatus(status)) return { ok: true, value: { name, categoryId, status } }
+  const { name, categoryId, status } = input
+  const hasName = typeof name === 'string'
+  const hasCategoryId = isInt64(categoryId)
+  const hasStatus = status === undefined || isPetStatus(status)
+  if (hasName && hasCategoryId && hasStatus) {
+    const value = status === undefined ? { name, categoryId } : { name, categoryId, status }
+    return { ok: true, value }
   }
   const issues: string[] = []
-  if (typeof name !== 'string') issues.push(issue('name', name))
-  if (!isInt64(categoryId)) issues.push(issue('categoryId', categoryId))
-  if (status !== undefined && !isPetStatus(status)) issues.push(issue('status', status))
+  if (!hasName) issues.push(issue('name', name))
+  if (!hasCategoryId) issues.push(issue('categoryId', categoryId))
+  if (!hasStatus) issues.push(issue('status', status))
   return { ok: false, issues }
 }
 
@@ -42,22 +50,41 @@ function issue(member: keyof typeof MUST_BE, value: unknown): string {
   return `${member} ${value === undefined ? 'is required and ' : ''}${MUST_BE[member]}`
 }
 
-/** Validates an array of NewPet, without ids; the issues are those of the first invalid item. */
+/** Validates an array of NewPet without ids; the issue is that of the first invalid item. */
 export function validateNewPets(input: unknown): Result<NewPet[]> {
   if (!Array.isArray(input)) return { ok: false, issues: ['it is not an array'] }
   const pets: NewPet[] = []
   for (const item of input) {
-    const pet = 'id' in Object(item) ? HAS_ID : validateNewPet(item)
-    if (!pet.ok) return { ok: false, issues: [`in item ${pets.length + 1}, ${pet.issues.join('; ')}`] }
+    const hasId = isRecord(item) && 'id' in item
+    const pet = hasId ? HAS_ID : validateNewPet(item)
+    if (!pet.ok) {
+      return { ok: false, issues: [`in item ${pets.length + 1}, ${pet.issues.join('; ')}`] }
+    }
     pets.push(pet.value)
   }
   return { ok: true, value: pets }
 }
 
-const HAS_ID = { ok: false, issues: ['id must be left out: the store assigns 1, 2, 3 …'] } as const
-
 /** Serializes a pet, members in the order id, name, categoryId, status. */
 export function petJson(id: number, { name, categoryId, status }: NewPet): string {
   const last = status === undefined ? '' : `,"status":"${status}"`
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${last}}`
+}
+
+/** Reads a pet from its JSON, like {@link readPet}. */
+export function parsePet(json: string): Pet {
+  const input = parseJson(json)
+  if (input.ok) return readPet(input.value)
+  throw new Error(input.reason)
+}
+
+/** @throws Error that says what is wrong with the pet. */
+export function readPet(input: unknown): Pet {
+  const pet = validateNewPet(input)
+  if (!pet.ok) throw new Error(pet.issues.join('; '))
+  const id = isRecord(input) ? input['id'] : undefined
+  if (typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID) {
+    return { id, ...pet.value }
+  }
+  throw new Error(`id must be an integer from 1 to ${MAX_ID}`)
 }

@@ -1,82 +1,99 @@
 import type { Stats } from 'node:fs'
 import { type FileHandle, link, open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { messageOf } from './errors.ts'
-import { journalLine, readJournal, readSnapshot, snapshotPieces, type Unread } from './snapshot-format.ts'
+import { isRecord, messageOf } from '../guards.ts'
+import { journalLine, readJournal, readSnapshot, snapshotPieces } from './snapshot-format.ts'
 import type { MemoryStore, Report } from './store.ts'
 
-const PROOF = Buffer.alloc(4 * 1024, ' ')
+const PROBE = Buffer.alloc(4 * 1024, ' ')
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 
-/** A snapshot, only ever replaced whole, and the journal of what came since. Its methods are called in turn. */
+/** A snapshot, only replaced whole, and the journal of what came since. Serialize its calls. */
 export class SnapshotFiles {
   readonly path: string
-  readonly report: Report
-  end = 0 // of the last acknowledged line of the journal
-  folded = 0 // where that was when the last snapshot was begun
-  snapshot: Stats | undefined // of the file that is ours
-  #journal: Stats | undefined // of the file that is ours; not set while other names may be on disk
+  readonly #report: Report
+  #snapshot: Stats | undefined // of the file that is ours
+  #journal: Stats | undefined // of the file that is ours; undefined until the rename is synced
   #handle: FileHandle | undefined
-  #size = 0 // that the journal must have: above `end` after a write that failed
+  #end = 0 // of the last acknowledged line of the journal
+  #folded = 0 // journal offset covered by the last snapshot
+  #size = 0 // expected size of the journal; exceeds #end after a failed write
 
   constructor(path: string, report: Report) {
     this.path = path
-    this.report = report
+    this.#report = report
   }
 
-  /** Reads all pets, and puts on disk what was read. Damage is refused before any file is changed. */
+  get snapshotBytes(): number {
+    return this.#snapshot?.size ?? 0
+  }
+
+  get journalBytes(): number {
+    return this.#end
+  }
+
+  /** Bytes of the journal that no snapshot covers. */
+  get unfoldedBytes(): number {
+    return this.#end - this.#folded
+  }
+
+  /** Reads all pets, and makes them durable. Refuses damage before any file is changed. */
   async open(memory: MemoryStore): Promise<void> {
-    let [lastId, end] = [0, 0]
-    this.snapshot = await readDurably(this.path, (file) => (lastId = readSnapshot(file, memory)))
-    const journal = await readDurably(`${this.path}.journal`, (file) => (end = readJournal(file, memory, lastId)))
-    if (this.snapshot === undefined) await this.fold(memory.values())
-    else await this.#openJournal(end)
+    let end = 0
+    const journalPath = `${this.path}.journal`
+    this.#snapshot = await readDurably(this.path, (file) => readSnapshot(file, memory))
+    const journal = await readDurably(journalPath, async (file) => {
+      end = await readJournal(file, memory)
+    })
+    if (this.#snapshot !== undefined) await this.#openJournal(end)
+    else if (journal === undefined) await this.fold(memory.values())
+    else throw new Error(`${this.path} is missing, but not ${journalPath}: restore it`)
     const torn = (journal?.size ?? 0) - end
-    if (torn > 0)
-      this.report('warn', `${this.path}.journal: cut off ${torn} bytes of a write that was never acknowledged`)
+    if (torn === 0) return
+    this.#report('warn', `${journalPath}: cut off ${torn} bytes after the last complete write`)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
   async append(pets: readonly string[]): Promise<void> {
-    await this.#write(journalLine(pets))
-    this.end = this.#size
+    try {
+      await this.#write(journalLine(pets))
+      this.#end = this.#size
+    } catch (error) {
+      await this.#takeBack().catch(() => {})
+      throw error
+    }
   }
 
-  /** Writes the next snapshot beside the old one; meanwhile additions may go on. */
+  /** Writes the next snapshot next to the old one; meanwhile additions may go on. */
   async prepare(pets: Iterable<string>): Promise<Stats> {
-    this.folded = this.end
-    const beside = `${this.path}.new`
-    const { mode } = (await stat(this.path).catch(ignoreMissing)) ?? this.snapshot ?? {}
-    await unlink(beside).catch(ignoreMissing)
-    const handle = await open(beside, 'wx', mode)
+    this.#folded = this.#end
+    const newPath = `${this.path}.new`
+    const { mode } = (await stat(this.path).catch(ignoreMissing)) ?? this.#snapshot ?? {}
+    await unlink(newPath).catch(ignoreMissing)
+    const handle = await open(newPath, 'wx', mode)
     try {
-      if (mode !== undefined) await handle.chmod(mode) // whatever the umask is
+      if (mode !== undefined) await handle.chmod(mode) // open() applies the umask
       for (const piece of snapshotPieces(pets)) await handle.appendFile(piece)
       await handle.sync()
       return await handle.stat()
     } catch (error) {
-      await unlink(beside)
+      await unlink(newPath)
       throw error
     } finally {
       await handle.close()
     }
   }
 
-  /** Puts the next snapshot in place, and begins the journal anew unless anything was added meanwhile. */
+  /** Puts the next snapshot in place. Empties the journal unless anything was added meanwhile. */
   async place(next: Stats): Promise<void> {
     const journal = this.#journal
     this.#journal = undefined
-    const found = await stat(this.path).catch(ignoreMissing)
-    if (found !== undefined && !isSame(found, this.snapshot)) {
-      const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
-      await link(this.path, keptAs)
-      this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
-    }
+    await this.#keepForeign()
     await rename(`${this.path}.new`, this.path)
-    this.snapshot = next
+    this.#snapshot = next
     await this.#syncNames()
     this.#journal = journal
-    if (this.end === this.folded) await this.#openJournal(0)
+    if (this.unfoldedBytes === 0) await this.#openJournal(0)
   }
 
   async fold(pets: Iterable<string>): Promise<void> {
@@ -89,20 +106,14 @@ export class SnapshotFiles {
     if (error !== undefined || this.#size > 0) await this.fold(pets)
   }
 
-  /** Cuts off what follows the last acknowledged line of the journal. */
-  async cut(): Promise<void> {
-    await this.#check()
-    await this.#openJournal(this.end)
-  }
-
   /** Puts the files in order after a failure, and proves that there is room. */
   async repair(pets: Iterable<string>): Promise<void> {
     try {
-      await this.cut()
-      await this.#write(PROOF)
-      await this.cut()
+      await this.#truncateJournal()
+      await this.#write(PROBE)
+      await this.#truncateJournal()
     } catch (error) {
-      if (NO_ROOM.includes(Object(error).code)) throw error
+      if (isRecord(error) && NO_ROOM.includes(String(error['code']))) throw error
       await this.fold(pets)
     }
   }
@@ -115,35 +126,63 @@ export class SnapshotFiles {
     await this.#syncNames()
   }
 
+  /** Removes what was written in vain, whatever FILE is: a kill must not bring it back. */
+  async #takeBack(): Promise<void> {
+    const stats = await this.#handle?.stat()
+    if (stats?.size !== this.#size) return // somebody else changed it
+    await this.#handle?.truncate(this.#end)
+    this.#size = this.#end
+  }
+
+  /** Cuts off what follows the last acknowledged line of the journal. */
+  async #truncateJournal(): Promise<void> {
+    await this.#check()
+    await this.#openJournal(this.#end)
+  }
+
   /** Opens the journal, and cuts off what follows a line. */
   async #openJournal(end: number): Promise<void> {
     this.#journal = undefined
     await this.#handle?.close()
-    this.#handle = await open(`${this.path}.journal`, 'a', this.snapshot?.mode)
+    this.#handle = await open(`${this.path}.journal`, 'a', this.#snapshot?.mode)
     await this.#handle.truncate(end)
     await this.#handle.datasync()
     await this.#syncNames()
     this.#journal = await this.#handle.stat()
-    this.#size = this.end = end
-    this.folded = Math.min(this.folded, end)
+    this.#size = end
+    this.#end = end
+    this.#folded = Math.min(this.#folded, end)
   }
 
   async #write(bytes: Buffer): Promise<void> {
     if (this.#handle === undefined) return
-    for (let at = 0; at < bytes.length;) {
-      const { bytesWritten } = await this.#handle.write(bytes, at) // which may be a part of them
+    let at = 0
+    while (at < bytes.length) {
+      const { bytesWritten } = await this.#handle.write(bytes, at) // may write a part
       this.#size += bytesWritten
       at += bytesWritten
     }
     await Promise.all([this.#handle.datasync(), this.#check()])
   }
 
-  /** Rejects unless both files are ours and on disk, and the journal holds exactly what was written to it. */
+  /** Rejects unless both files are ours and on disk, and the journal is as long as it must be. */
   async #check(): Promise<void> {
-    const [snapshot, { dev, ino, size }] = await Promise.all([stat(this.path), stat(`${this.path}.journal`)])
+    const [snapshot, { dev, ino, size }] = await Promise.all([
+      stat(this.path),
+      stat(`${this.path}.journal`),
+    ])
     const isJournal = dev === this.#journal?.dev && ino === this.#journal.ino && size === this.#size
-    if (isJournal && isSame(snapshot, this.snapshot)) return
+    if (isJournal && isSame(snapshot, this.#snapshot)) return
     throw new Error('somebody else changed the files, or they may not be on disk')
+  }
+
+  /** Keeps somebody else's file under another name. */
+  async #keepForeign(): Promise<void> {
+    const found = await stat(this.path).catch(ignoreMissing)
+    if (found === undefined || isSame(found, this.#snapshot)) return
+    const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
+    await link(this.path, keptAs)
+    this.#report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
   }
 
   async #syncNames(): Promise<void> {
@@ -153,26 +192,32 @@ export class SnapshotFiles {
 }
 
 function isSame(found: Stats, own: Stats | undefined): boolean {
-  return found.dev === own?.dev && found.ino === own.ino && found.size === own.size && found.mtimeMs === own.mtimeMs
+  return (
+    found.dev === own?.dev &&
+    found.ino === own.ino &&
+    found.size === own.size &&
+    found.mtimeMs === own.mtimeMs
+  )
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** Reads a file, if there is one, and makes sure that it is on disk. An error names file and line. */
-async function readDurably(path: string, read: (file: Unread) => void): Promise<Stats | undefined> {
-  const handle = await open(path).catch(ignoreMissing)
-  if (handle === undefined) return undefined
+/** Reads a file if there is one, and makes sure that it is on disk. An error names the file. */
+async function readDurably(
+  path: string,
+  read: (file: FileHandle) => Promise<void>,
+): Promise<Stats | undefined> {
+  const found = await stat(path).catch(ignoreMissing)
+  if (found === undefined) return undefined
+  if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
+  const handle = await open(path)
   try {
     const stats = await handle.stat()
-    if (!stats.isFile()) throw new Error(`${path}: must be a regular file`)
-    const file = { fd: handle.fd, bytes: Buffer.alloc(0), at: 0, line: 1 }
-    try {
-      read(file)
-    } catch (error) {
-      throw new Error(`${path}: line ${file.line}: ${messageOf(error)}`)
-    }
+    await read(handle).catch((error) => {
+      throw new Error(`${path}: ${messageOf(error)}`)
+    })
     await handle.sync()
     return stats
   } finally {

@@ -1,25 +1,20 @@
-import { readSync } from 'node:fs'
+import { isUtf8 } from 'node:buffer'
+import type { FileHandle } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-import { parseJsonBytes } from './json.ts'
-import { PET_STATUSES } from './pet.ts'
-import { type MemoryStore, readStoredPet, type StoredPet } from './store.ts'
+import { messageOf } from '../guards.ts'
+import { parseJson, parseJsonBytes } from './json.ts'
+import { readPet } from './pet.ts'
+import { type Draft, draftOf, type MemoryStore } from './store.ts'
 
-const [NEWLINE = 0, ZERO = 0, TAB, RETURN, SPACE, QUOTE, COMMA, OPEN, BACKSLASH, CLOSE] = Buffer.from('\n0\t\r ",[\\]')
-const OLD_FORM = '{"petstore":1,'
-const IS_OLD = 'is of an older form; this makes it an array: jq .pets FILE > NEW_FILE'
-// A line as this server writes it, without escapes and bigints, is kept as it stands; all others are parsed.
-const SIMPLE_PET =
-  /^\{"id":[1-9]\d{0,14},"name":"[^"\\\u0000-\u001f\ufffd]*","categoryId":(?:0|-?[1-9]\d{0,14})(?:,"status":"(?:available|pending|sold)")?\}$/
 const HEAD_BYTES = '["9a3f01bc"'.length
+const BLOCK_BYTES = 2 ** 20
 // Small enough that a piece is garbage before the collector moves it to where objects live long.
 const PIECE_CHARACTERS = 2 ** 16
 
-/** An open file, bytes that were read from it, and where the first is that was not used yet, on which line. */
-export type Unread = { readonly fd: number; bytes: Buffer; at: number; line: number }
-
-/** A snapshot with these pets, in pieces. */
+/** A snapshot with these pets, in pieces: an array with a pet a line. */
 export function* snapshotPieces(pets: Iterable<string>): Generator<string> {
-  let [piece, separator] = ['[', '\n']
+  let piece = '['
+  let separator = '\n'
   for (const pet of pets) {
     piece += separator + pet
     separator = ',\n'
@@ -30,111 +25,123 @@ export function* snapshotPieces(pets: Iterable<string>): Generator<string> {
   yield `${piece}\n]\n`
 }
 
-const headOf = (checked: string | Buffer) => `["${crc32(checked).toString(16).padStart(8, '0')}"`
-
 /** A line of a journal: `["<crc32>",{…},{…}]`. */
 export function journalLine(pets: readonly string[]): Buffer {
   const checked = `,${pets.join(',')}`
   return Buffer.from(`${headOf(checked)}${checked}]\n`)
 }
 
-// Adds the pets of a journal to those in memory; returns where its last whole line ends. A line that is not whole is
-// passed over wherever it stands, as a power cut may leave zeros before old lines: the ids tell whether any is missing.
-export function readJournal(file: Unread, memory: MemoryStore, lastId: number): number {
+function headOf(checked: string | Buffer): string {
+  return `["${crc32(checked).toString(16).padStart(8, '0')}"`
+}
+
+/**
+ * Adds the pets of a journal to those in memory; returns where its last complete line ends.
+ * Skips incomplete lines: a power cut can leave zeros before old lines. Gaps in the ids reveal
+ * missing pets.
+ */
+export async function readJournal(file: FileHandle, memory: MemoryStore): Promise<number> {
+  let number = 0
+  let at = 0
   let end = 0
-  const keep = (pet: StoredPet) => {
-    if (pet.id > lastId + 1) throw new Error(`pet ${lastId + 1} must come before pet ${pet.id}, and is missing`)
-    if (pet.id > lastId) memory.keep(pet)
-    else if (memory.get(pet.id) !== pet.json) throw new Error(`pet ${pet.id} is another one than before`)
-    lastId = Math.max(lastId, pet.id)
-  }
-  for (let start = 0; readMore(file); start += file.at)
-    for (let next = 0; (next = file.bytes.indexOf(NEWLINE, file.at)) >= 0; file.line++) {
-      const pets = petsOf(file.bytes.subarray(file.at, next))
-      pets?.forEach(keep)
-      file.at = next + 1
-      if (pets !== undefined) end = start + file.at
+  for await (const block of blocksOf(file)) {
+    for (const line of block.toString('latin1').split('\n')) {
+      number++
+      at += line.length + 1
+      if (!isComplete(line)) continue
+      naming(`line ${number}`, () => {
+        const [, ...pets] = itemsIn(Buffer.from(line, 'latin1'))
+        for (const pet of pets) keepNext(memory, readDraft(pet))
+      })
+      end = at
     }
+  }
   return end
 }
 
-/** The pets of a line of a journal; undefined if it is not whole. */
-function petsOf(line: Buffer): StoredPet[] | undefined {
-  const head = headOf(line.subarray(HEAD_BYTES, -1))
-  if (line.toString('latin1', 0, HEAD_BYTES) !== head || line.at(-1) !== CLOSE) return undefined
-  const input = parseJsonBytes(line)
-  const pets: unknown[] = input.ok && Array.isArray(input.value) ? input.value.slice(1) : [undefined]
-  return pets.map((value) => readStoredPet({ ok: true, value }))
+/** @param line Its bytes as Latin-1. */
+function isComplete(line: string): boolean {
+  const checked = Buffer.from(line.slice(HEAD_BYTES, -1), 'latin1')
+  return line.startsWith(headOf(checked)) && line.endsWith(']')
 }
 
-/** Adds the pets of a JSON array, however spaced, to those in memory; returns the last id. */
-export function readSnapshot(file: Unread, memory: MemoryStore): number {
-  let lastId = 0
-  const keep = (pet: StoredPet) => {
-    if (pet.id <= lastId) throw new Error(`the id ${pet.id} must be above ${lastId}, the one before`)
-    lastId = pet.id
-    memory.keep(pet)
-  }
-  skipSpace(file)
-  if (file.bytes.toString('latin1', file.at, file.at + OLD_FORM.length) === OLD_FORM) throw new Error(IS_OLD)
-  if (file.bytes[file.at++] !== OPEN) throw new Error('must begin an array of pets')
-  for (let isOpen = true; isOpen;) {
-    for (let pet; (pet = readSimple(file)) !== undefined;) keep(pet)
-    skipSpace(file)
-    const item = nextItem(file)
-    file.at += item.length
-    isOpen = file.bytes[file.at++] === COMMA
-    if (isOpen || item.length > 0 || lastId > 0) keep(readStoredPet(parseJsonBytes(item)))
-    file.line += item.toString('latin1').split('\n').length - 1
-  }
-  skipSpace(file)
-  if (file.at < file.bytes.length) throw new Error('must hold nothing behind the array')
-  return lastId
+function keepNext(memory: MemoryStore, pet: Draft): void {
+  const next = memory.lastId + 1
+  if (pet.id > next) throw new Error(`pet ${next} must come before pet ${pet.id}, and is missing`)
+  if (pet.id === next) memory.keep(pet)
+  else if (memory.get(pet.id) !== pet.json) throw new Error(`pet ${pet.id} differs from before`)
 }
 
-/** Reads a pet on a line of this server, from the newline before it to the comma behind it. */
-function readSimple(file: Unread): StoredPet | undefined {
-  const { bytes, at } = file
-  const end = bytes[at] === NEWLINE ? bytes.indexOf(NEWLINE, at + 1) - 1 : 0
-  const json = bytes[end] === COMMA ? bytes.toString('utf8', at + 1, end) : ''
-  if (!SIMPLE_PET.test(json)) return undefined
-  let id = 0 // digit by digit, because substrings cost more
-  for (let digit = at + '\n{"id":'.length; bytes[digit] !== COMMA; digit++) id = 10 * id + (bytes[digit] ?? 0) - ZERO
-  file.at = end + 1
-  file.line++
-  const status = PET_STATUSES.find((one) => json.endsWith(one, json.length - '"}'.length))
-  return { id, json, status, bytes: end - at - 1 }
-}
-
-function skipSpace(file: Unread): void {
-  for (; file.at < file.bytes.length || readMore(file); file.at++) {
-    const byte = file.bytes[file.at]
-    if (byte === NEWLINE) file.line++
-    else if (byte !== SPACE && byte !== RETURN && byte !== TAB) return
+/** Adds the pets of a JSON array, in whatever layout, to an empty store. */
+export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promise<void> {
+  const other = await readLines(file, memory)
+  if (other === undefined) return
+  memory.reset([])
+  const bytes = await file.readFile()
+  const items = other === 1 ? itemsIn(bytes) : naming(`from line ${other} on`, () => itemsIn(bytes))
+  for (const [index, item] of items.entries()) {
+    naming(`item ${index + 1}`, () => memory.keep(readDraft(item)))
   }
 }
 
-/** The next item of the array, up to the comma or bracket behind it. */
-function nextItem(file: Unread): Buffer {
-  const { bytes, at: start } = file
-  for (let at = start, depth = 0; at < bytes.length; at++) {
-    const mark = String.fromCharCode(bytes[at] ?? 0)
-    if (depth === 0 && (mark === ',' || mark === ']')) return bytes.subarray(start, at)
-    if (mark === '{' || mark === '[') depth++
-    if (mark === '}' || mark === ']') depth--
-    if (mark === '"') for (at++; at < bytes.length && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at++
+/** Reads pets as this server writes them, one a line; returns the number of any other line. */
+async function readLines(file: FileHandle, memory: MemoryStore): Promise<number | undefined> {
+  let bytes = 0
+  let number = 0
+  let before: string | undefined // the last character of the line before
+  for await (const block of blocksOf(file)) {
+    bytes += block.length + 1
+    for (const line of block.toString().split('\n')) {
+      number++
+      const last = line.at(-1)
+      if (line.includes('\ufffd') && !isUtf8(block)) return number // decoded to U+FFFD
+      if (before === '[' || before === ',') {
+        const input = parseJson(last === ',' ? line.slice(0, -1) : line)
+        if (!input.ok) return number
+        naming(`line ${number}`, () => memory.keep(readDraft(input.value)))
+      } else {
+        const isBracket = number === 1 ? line === '[' : line === ']' && before === '}'
+        if (!isBracket) return number
+      }
+      before = last
+    }
   }
-  if (readMore(file)) return nextItem(file)
-  throw new Error('the array does not end')
+  const { size } = await file.stat()
+  return before === ']' && bytes === size ? undefined : number + 1
 }
 
-/** Reads on; false at the end of the file. */
-function readMore(file: Unread): boolean {
-  const unused = file.bytes.subarray(file.at)
-  const bytes = Buffer.allocUnsafe(2 * unused.length + 2 ** 20)
-  unused.copy(bytes)
-  const count = readSync(file.fd, bytes, { offset: unused.length })
-  file.bytes = bytes.subarray(0, unused.length + count)
-  file.at = 0
-  return count > 0
+function readDraft(item: unknown): Draft {
+  const pet = readPet(item)
+  return draftOf(pet.id, pet)
+}
+
+function itemsIn(bytes: Buffer): unknown[] {
+  const input = parseJsonBytes(bytes)
+  if (!input.ok) throw new Error(input.reason)
+  if (!Array.isArray(input.value)) throw new Error('it must be a JSON array of pets')
+  return input.value
+}
+
+/** Runs a task; its error names the place. */
+function naming<T>(place: string, task: () => T): T {
+  try {
+    return task()
+  } catch (error) {
+    throw new Error(`${place}: ${messageOf(error)}`)
+  }
+}
+
+/** A file in blocks of complete lines, without the last newline of each and what follows it. */
+async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
+  let at = 0
+  let length = BLOCK_BYTES
+  let isEnd = false
+  while (!isEnd) {
+    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(length), 0, length, at)
+    const end = buffer.subarray(0, bytesRead).lastIndexOf('\n')
+    if (end >= 0) yield buffer.subarray(0, end)
+    isEnd = end < 0 && bytesRead < length
+    length = end < 0 ? 2 * length : BLOCK_BYTES // a line longer than a block
+    at += end + 1
+  }
 }

@@ -1,46 +1,60 @@
-import { type NewPet, type Pet, type PetStatus, petJson, type Result, validateNewPet } from './pet.ts'
+import { MAX_ID, type NewPet, type PetStatus, petJson } from './pet.ts'
+
+export type Awaitable<T> = T | Promise<T>
 
 /** At most `limit` pets with ids above `after`, of one status if one is given. */
-export type PageQuery = { limit: number; after: number; status?: PetStatus }
+export type PageQuery = Readonly<{ limit: number; after: number; status?: PetStatus }>
 
 /** A page: its JSON array, and the id to continue after; undefined on the last page. */
-export type Page = { readonly json: string; readonly next: number | undefined }
+export type Page = Readonly<{ json: string; next: number | undefined }>
 
-/** The outcome of an addition: the new pet's id and JSON, or the error code that says why it was not added. */
-export type Added = { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' | 'storage_failed' }
+/** The new pet's id and JSON, or the code of the error. */
+export type Added =
+  { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' | 'storage_failed' }
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
-export interface StoredPet {
-  readonly id: number
-  readonly json: string
-  readonly bytes: number // of its JSON in UTF-8
-  readonly status: PetStatus | undefined
+/** Keeps pets under ascending ids, which it assigns. */
+export interface Store {
+  readonly size: number
+  page(query: PageQuery): Page
+  /** The JSON of a pet. */
+  get(id: number): string | undefined
+  /** The JSON of all pets, in ascending order of id. */
+  values(): Iterable<string>
+  /** Adds a pet under the next id. Never rejects. */
+  add(pet: NewPet): Awaitable<Added>
+  /** Replaces all pets, ids from 1; false, with nothing changed, if they do not fit. */
+  reset(pets: readonly NewPet[]): Awaitable<boolean>
+  /** Whether pets can be added. Never rejects. */
+  isWritable(): Awaitable<boolean>
+  /** Resolves when everything acknowledged is stored. Nothing can be added afterwards. */
+  close(): Awaitable<void>
 }
 
-/** A pet that may be added next, and the bytes that the store would take with it. */
-export type Draft = StoredPet & { readonly total: number }
+/** A pet that may be kept under its id. */
+export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
-/** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
-export const MAX_ID: number = 10 ** 15 - 1
+export const FULL: Added = { ok: false, reason: 'store_full' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
-// V8 keeps two bytes a character if one is beyond Latin-1, and wastes a third of a page of its heap on long strings.
+// V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
 const LONG = 1_000
 const MAX_PAGE_BYTES = 16 * 2 ** 20
 const PAGE_OVERHEAD = 500
+const WARN_AT = 0.8
 
-/** Keeps pets in memory. Pets are immutable, so each is serialized once; a page costs O(page size). */
-export class MemoryStore {
+/** Keeps pets in memory. They are immutable, so each is serialized once. */
+export class MemoryStore implements Store {
   readonly maxBytes: number
   #report: Report | undefined
-  #pets = new Map<number, string | Buffer>() // JSON by id; if it is long, as UTF-8 outside V8's heap
-  #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] } // in ascending order
+  #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
+  #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
   #bytes = 0
-  #pages = new Map<string, Page>() // those that are not the last one: they never change
+  #pages = new Map<PageQuery, Page>() // not the last one, so they never change
   #pageBytes = 0
 
-  /** @param report Takes a warning, once, when four fifths of the bytes are taken. */
+  /** @param report Takes one warning when most of the bytes are taken. */
   constructor(maxBytes: number, report?: Report) {
     this.maxBytes = maxBytes
     this.#report = report
@@ -50,68 +64,78 @@ export class MemoryStore {
     return this.#pets.size
   }
 
+  /** The greatest id so far; 0 if there is none. */
+  get lastId(): number {
+    return this.#ids.all.at(-1) ?? 0
+  }
+
   get(id: number): string | undefined {
     return this.#pets.get(id)?.toString()
   }
 
-  *values(): IterableIterator<string> {
-    for (const json of this.#pets.values()) yield json.toString() // insertion order, which is that of the ids
+  *values(): Generator<string> {
+    for (const json of this.#pets.values()) yield json.toString()
   }
 
-  page({ limit, after, status }: PageQuery): Page {
-    const key = `${limit} ${after} ${status}`
-    const kept = this.#pages.get(key)
+  /** The same query must be the same object. */
+  page(query: PageQuery): Page {
+    const kept = this.#pages.get(query)
     if (kept !== undefined) return kept
-    const ids = this.#ids[status ?? 'all']
+    const { limit, after, status = 'all' } = query
+    const ids = this.#ids[status]
     const first = firstAbove(ids, after)
     const pageIds = ids.slice(first, first + limit)
     const json = `[${pageIds.map((id) => this.#pets.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
-    const bytes = 2 * json.length + PAGE_OVERHEAD
-    if (this.#pageBytes + bytes > Math.min(MAX_PAGE_BYTES, this.maxBytes / 8)) {
-      this.#pages.clear()
-      this.#pageBytes = 0
-    }
-    this.#pageBytes += bytes
     const page = { json, next: pageIds.at(-1) }
-    this.#pages.set(key, page)
+    this.#keepPage(query, page)
     return page
   }
 
-  /** Adds a pet under the next id. Never rejects. */
-  add(pet: NewPet): Added | Promise<Added> {
-    const draft = this.draft(pet)
-    if (draft === undefined) return { ok: false, reason: 'store_full' }
-    this.keep(draft)
-    return { ok: true, id: draft.id, json: draft.json }
+  add(pet: NewPet): Added {
+    const [draft] = this.draft([pet])
+    return draft === undefined ? FULL : this.keep(draft)
   }
 
-  /** Prepares a pet to follow the stored ones or, if given, another draft; undefined if there is no room. */
-  draft(pet: NewPet, before?: Draft): Draft | undefined {
-    const id = (before?.id ?? this.#ids.all.at(-1) ?? 0) + 1
-    const { json, bytes, status } = storedPet(id, pet)
-    const total = (before?.total ?? this.#bytes) + bytes + PET_OVERHEAD
-    return total > this.maxBytes || id > MAX_ID ? undefined : { id, json, bytes, status, total }
+  /** Prepares pets to be kept; undefined for each that finds no room. */
+  draft(pets: readonly NewPet[]): (Draft | undefined)[] {
+    const drafts: (Draft | undefined)[] = []
+    let { lastId } = this
+    let bytes = this.#bytes
+    for (const pet of pets) {
+      const draft = draftOf(lastId + 1, pet)
+      const total = bytes + bytesOf(draft)
+      if (total > this.maxBytes || draft.id > MAX_ID) drafts.push(undefined)
+      else {
+        drafts.push(draft)
+        lastId = draft.id
+        bytes = total
+      }
+    }
+    return drafts
   }
 
-  /** Adds a pet that has its id already, above all others, whether or not there is room. */
-  keep({ id, json, status, bytes }: StoredPet): void {
+  /**
+   * Appends a pet; does not check the limit.
+   *
+   * @throws Error if its id is not above all others.
+   */
+  keep(draft: Draft): Added {
+    const { id, json, status } = draft
+    const { lastId } = this
+    if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
     this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
     this.#ids.all.push(id)
     if (status !== undefined) this.#ids[status].push(id)
-    this.#bytes += bytes + PET_OVERHEAD
-    if (this.#bytes < this.maxBytes * 0.8) return
-    this.#report?.('warn', `pets take 80 % of the ${this.maxBytes} bytes of the store, beyond which creates get 507`)
-    this.#report = undefined
+    this.#bytes += bytesOf(draft)
+    if (this.#bytes >= this.maxBytes * WARN_AT) this.#warn()
+    return { ok: true, id, json }
   }
 
-  /** Replaces all pets, ids from 1 on; false, with nothing changed, if they do not fit. */
-  reset(pets: readonly NewPet[]): boolean | Promise<boolean> {
+  reset(pets: readonly NewPet[]): boolean {
     const fresh = new MemoryStore(this.maxBytes)
     for (const pet of pets) {
-      const draft = fresh.draft(pet)
-      if (draft === undefined) return false
-      fresh.keep(draft)
+      if (!fresh.add(pet).ok) return false
     }
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
@@ -121,16 +145,38 @@ export class MemoryStore {
     return true
   }
 
-  /** Whether pets can be added. Never rejects. */
-  isWritable(): boolean | Promise<boolean> {
+  isWritable(): boolean {
     return true
   }
 
-  /** Resolves when all that was acknowledged is where it is kept. Nothing can be added afterwards. */
-  async close(): Promise<void> {}
+  close(): void {}
+
+  #keepPage(query: PageQuery, page: Page): void {
+    const bytes = 2 * page.json.length + PAGE_OVERHEAD
+    if (this.#pageBytes + bytes > Math.min(MAX_PAGE_BYTES, this.maxBytes / 8)) {
+      this.#pages.clear()
+      this.#pageBytes = 0
+    }
+    this.#pages.set(query, page)
+    this.#pageBytes += bytes
+  }
+
+  #warn(): void {
+    const limit = `${this.maxBytes} bytes of the store`
+    this.#report?.('warn', `pets take 80 % of the ${limit}, beyond which creates get 507`)
+    this.#report = undefined
+  }
 }
 
-/** The index of the first of some ascending numbers that is greater than a value; their count if none is. */
+export function draftOf(id: number, pet: NewPet): Draft {
+  return { id, json: petJson(id, pet), status: pet.status }
+}
+
+function bytesOf({ json }: Draft): number {
+  return Buffer.byteLength(json) + PET_OVERHEAD
+}
+
+/** The index of the first of ascending numbers that is greater than a value, or their count. */
 function firstAbove(numbers: readonly number[], value: number): number {
   let low = 0
   let high = numbers.length
@@ -140,23 +186,4 @@ function firstAbove(numbers: readonly number[], value: number): number {
     else low = middle + 1
   }
   return low
-}
-
-function storedPet(id: number, pet: NewPet): StoredPet {
-  const json = petJson(id, pet)
-  return { id, json, status: pet.status, bytes: Buffer.byteLength(json) }
-}
-
-export function readStoredPet(input: Result<unknown>): StoredPet {
-  const pet = readPet(input)
-  return storedPet(pet.id, pet)
-}
-
-/** @throws Error that says what is wrong with the pet. */
-export function readPet(input: Result<unknown>): Pet {
-  const pet = input.ok ? validateNewPet(input.value) : input
-  if (!pet.ok) throw new Error(pet.issues.join('; '))
-  const { id }: { id?: unknown } = Object(input.ok && input.value)
-  if (typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID) return { id, ...pet.value }
-  throw new Error(`id must be an integer from 1 to ${MAX_ID}`)
 }

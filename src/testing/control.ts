@@ -1,64 +1,76 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { isIP } from 'node:net'
 import { errorReply } from '../api/errors.ts'
-import type { Awaitable, Reply } from '../http/reply.ts'
+import { isRecord, messageOf } from '../guards.ts'
+import type { Awaitable, Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
-import { readNewPets } from '../options.ts'
-import { messageOf } from '../pets/errors.ts'
+import { checkMembers, misuse, oneOf, readNewPets, text } from '../options.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { type NewPet, type Pet, petJson } from '../pets/pet.ts'
-import type { Petstore } from '../types.ts'
+import type { Petstore, PetstoreErrorCode } from '../types.ts'
+import { RECORDED } from './requests.ts'
 
-/** A petstore as the controls use it: it checks what it is given. */
-interface Unchecked extends Omit<Petstore, 'inject' | 'getPet'> {
+/** A petstore, which validates its input. */
+interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
   inject(fault: unknown): void
-  getPet: unknown
+  getPetState: unknown
+  waitForRequests(count: number, options: object): Promise<unknown>
 }
 
-/** Status and code of the reply to an error, by its name. */
-type Errors = Readonly<Record<string, readonly [status: number, code: string]>>
-
-const BAD: Errors[string] = [400, 'bad_request']
-const OTHERS: Errors = { Error: [408, 'request_timeout'] }
-const PETS: Errors = {
-  TypeError: [400, 'invalid_pet'],
-  RangeError: [507, 'store_full'],
-  Error: [503, 'storage_failed'],
-}
-
-/** The test controls over HTTP: routes of a server of their own, without keys, log and journal. */
-export function controls(petstore: Unchecked): Route[] {
-  const inject = (body: Buffer) => {
-    petstore.inject(readJson(body, 'a fault'))
-    return JSON.stringify(petstore.pendingFaults.at(-1))
-  }
-  const reset = (body: Buffer) => petstore.reset(body.length === 0 ? undefined : readPets(body))
-  const switchGetPet = (body: Buffer) => void (petstore.getPet = readJson(body, '"deprecated" or "gone"'))
-  return [
-    control('POST', '/reset', 204, ({ body }) => reset(body), PETS),
-    control('GET', '/pets', 200, () => jsonOf(petstore.pets), PETS),
-    control('POST', '/pets', 201, async ({ body }) => jsonOf(await petstore.add(...readPets(body))), PETS),
-    control('GET', '/requests', 200, ({ query }) => waitForRequests(petstore, query)),
-    control('DELETE', '/requests', 204, () => petstore.clearRequests()),
-    control('GET', '/faults', 200, () => JSON.stringify(petstore.pendingFaults)),
-    control('POST', '/faults', 201, ({ body }) => inject(body)),
-    control('DELETE', '/faults', 204, () => petstore.clearFaults()),
-    control('PUT', '/get-pet', 204, ({ body }) => switchGetPet(body)),
-  ]
+/** Status and code of the response to each error of a petstore. */
+const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: number, code: string]>> = {
+  invalid_option: [400, 'bad_request'],
+  invalid_pet: [400, 'invalid_pet'],
+  timeout: [408, 'request_timeout'],
+  storage_failed: [503, 'storage_failed'],
+  closed: [503, 'not_ready'],
+  store_full: [507, 'store_full'],
 }
 
 type Task = (call: Call) => Awaitable<string | void>
+type Row = readonly [Route['method'], path: string, status: number, task: Task]
 
-/** A route whose body, if it has one, is what its task returns. */
-function control(method: Route['method'], path: string, status: number, task: Task, errors = OTHERS): Route {
+/** The test controls over HTTP: they need no key and are not logged. */
+export function controls(petstore: Unchecked): Route[] {
+  const list = () => JSON.stringify(rows.map(([method, path]) => ({ method, path })))
+  const reset: Task = ({ body }) => petstore.reset(body.length === 0 ? undefined : readPets(body))
+  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body)))
+  const inject: Task = ({ body }) => {
+    petstore.inject(readJson(body, 'a fault'))
+    return JSON.stringify(petstore.pendingFaults.at(-1))
+  }
+  const setGetPetState: Task = ({ body }) => {
+    petstore.getPetState = readJson(body, '"deprecated" or "gone"')
+  }
+  const rows: readonly Row[] = [
+    ['GET', '/', 200, list],
+    ['POST', '/reset', 204, reset],
+    ['GET', '/pets', 200, () => jsonOf(petstore.pets)],
+    ['POST', '/pets', 201, add],
+    ['GET', '/requests', 200, (call) => findRequests(petstore, call)],
+    ['DELETE', '/requests', 204, petstore.clearRequests],
+    ['GET', '/faults', 200, () => JSON.stringify(petstore.pendingFaults)],
+    ['POST', '/faults', 201, inject],
+    ['DELETE', '/faults', 204, petstore.clearFaults],
+    ['PUT', '/get-pet', 204, setGetPetState],
+  ]
+  return rows.map(routeOf)
+}
+
+function routeOf([method, path, status, task]: Row): Route {
   const handle = async (call: Call): Promise<Reply> => {
     try {
       const body = await task(call)
       return body === undefined ? { status } : { status, body }
     } catch (error) {
-      const [status, code] = errors[error instanceof Error ? error.name : ''] ?? BAD
-      return errorReply(status, code, messageOf(error))
+      const code = isRecord(error) ? error['code'] : undefined
+      const [, row] = Object.entries(ERRORS).find(([known]) => known === code) ?? []
+      if (row === undefined) throw error // a bug
+      return errorReply(...row, messageOf(error))
     }
   }
-  return { method, path, operation: path, handle, ...(method.startsWith('P') && { takesBody: true }) }
+  const takesBody = method === 'POST' || method === 'PUT'
+  return { method, path, operation: path, handle, ...(takesBody && { takesBody }) }
 }
 
 /** Pets with exact integers, which JSON.stringify does not write. */
@@ -72,12 +84,39 @@ function readPets(body: Buffer): NewPet[] {
 
 function readJson(body: Buffer, mustBe: string): unknown {
   const input = parseJsonBytes(body)
-  if (!input.ok) throw new SyntaxError(`The body must be ${mustBe}: ${input.issues.join('; ')}`)
-  return input.value
+  if (input.ok) return input.value
+  throw misuse(`The body must be ${mustBe}: ${input.reason}`)
 }
 
-async function waitForRequests(petstore: Unchecked, query: string): Promise<string> {
-  const { count = '0', wait, status, ...rest } = Object.fromEntries(new URLSearchParams(query))
-  const filter = { ...rest, ...(status && { status: Number(status) }), ...(wait && { timeout: Number(wait) * 1000 }) }
-  return JSON.stringify(await petstore.waitForRequests(Number(count), filter))
+const PARAMETERS = {
+  operation: oneOf(RECORDED),
+  status: text('an integer from 100 to 599', /^[1-5]\d\d$/),
+  count: text('decimal digits', /^(?:0|[1-9]\d{0,6})$/),
+  wait: text('seconds from 0 to 600, such as 5 or 0.25', /^(?:600|[1-5]?\d?\d(?:\.\d{1,3})?)$/),
+}
+
+async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
+  const given = Object.fromEntries(new URLSearchParams(query))
+  checkMembers('query', given, PARAMETERS)
+  const { operation, status, count = '0', wait } = given
+  const options = {
+    operation,
+    status: status === undefined ? undefined : Number(status),
+    timeout: wait === undefined ? undefined : Math.round(Number(wait) * 1000),
+  }
+  return JSON.stringify(await petstore.waitForRequests(Number(count), options))
+}
+
+/**
+ * Whether a web page may have sent a request. Its browser says so in Origin or Sec-Fetch-Site (W3C
+ * Fetch Metadata) or, after DNS rebinding, in the Host.
+ */
+export function isFromWebPage(headers: IncomingHttpHeaders, isOnLoopback: boolean): boolean {
+  const { origin, host = 'localhost', 'sec-fetch-site': site = 'none' } = headers
+  if (origin !== undefined || (site !== 'none' && site !== 'same-origin')) return true
+  const name = host
+    .toLowerCase()
+    .replace(/:\d*$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+  return isOnLoopback && name !== 'localhost' && isIP(name) === 0
 }

@@ -1,143 +1,159 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
-import type { Reply } from '../http/reply.ts'
+import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, checkMembers, DELAY, integer, oneOf, OPERATIONS, type Rule } from '../options.ts'
-import { MAX_ID } from '../pets/store.ts'
-import type { Fault } from '../types.ts'
+import { BOOLEAN, checkMembers, DELAY, integer, isNumber, misuse, oneOf, rule } from '../options.ts'
+import { MAX_ID } from '../pets/pet.ts'
+import type { Delay, Fault } from '../types.ts'
+import { OPERATIONS } from './requests.ts'
 
 const COUNT = integer(1, 1_000_000)
-const isNumber = (value: unknown): value is number => typeof value === 'number'
-const isTimes = (value: unknown): value is number | 'always' => isNumber(value) || value === 'always'
 
-// prettier-ignore
-const RULES: { readonly [K in keyof Fault]-?: Rule<NonNullable<Fault[K]>> } = {
+const RULES = {
   operation: oneOf([...OPERATIONS, '*']),
   petId: integer(1, MAX_ID),
   after: integer(0, 1_000_000),
-  times: { mustBe: `${COUNT.mustBe}, or always`, isType: isTimes, isInRange: (times) => times === 'always' || COUNT.isInRange?.(times) === true },
-  rate: { mustBe: 'a number above 0, and at most 1', isType: isNumber, isInRange: (rate) => rate > 0 && rate <= 1 },
+  times: rule(
+    `${COUNT.mustBe}, or always`,
+    (value) => isNumber(value) || value === 'always',
+    (times) => times === 'always' || COUNT.isInRange(times),
+  ),
+  rate: rule('a number above 0, and at most 1', isNumber, (rate) => 0 < rate && rate <= 1),
   seed: integer(0, 2 ** 32 - 1),
   status: integer(400, 599),
   retryAfter: integer(0, 86_400),
   delay: DELAY,
   hangUp: BOOLEAN,
   body: oneOf(['cut', 'garbled']),
-}
+} satisfies Record<keyof Fault, unknown>
 
+/** Checks what the type says too: faults also come from JavaScript and over HTTP. */
 function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, RULES)
-  const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body }: Partial<Fault> = input
+  const fault: Partial<Record<keyof Fault, unknown>> = input
+  const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
-  // prettier-ignore
-  const refusals: readonly [isRefused: boolean | undefined, why: string][] = [
-    [operation === undefined, `operation is required and must be ${RULES.operation.mustBe}`],
-    [petId !== undefined && operation !== 'getPet', 'petId must be with the operation getPet: no other has one'],
-    [!hasResponse && delay === undefined && !hangUp, 'fault must have a status, a delay, hangUp or a body'],
-    [hasResponse && hangUp, 'hangUp must be without status and body: there is no response'],
-    [retryAfter !== undefined && status !== 429 && status !== 503, 'retryAfter must be with status 429 or 503'],
-    [seed !== undefined && rate === undefined && !Array.isArray(delay), 'seed must be with a rate or a delay of [min, max]'],
-  ]
-  const [, why] = refusals.find(([isRefused]) => isRefused) ?? []
-  if (why !== undefined) throw new TypeError(why)
+  if (operation === undefined)
+    throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
+  if (petId !== undefined && operation !== 'getPet')
+    throw misuse('petId must be with the operation getPet: no other has one')
+  if (!hasResponse && delay === undefined && !hangUp)
+    throw misuse('fault must have a status, a delay, hangUp or a body')
+  if (hasResponse && hangUp)
+    throw misuse('hangUp must be without status and body: there is no response')
+  if (retryAfter !== undefined && status !== 429 && status !== 503)
+    throw misuse('retryAfter must be with status 429 or 503')
+  if (seed !== undefined && rate === undefined && !Array.isArray(delay))
+    throw misuse('seed must be with a rate or a delay of [min, max]')
 }
 
-/** A fault that waits, and how many requests have reached it. */
-type Pending = { readonly fault: Fault & { times: number | 'always' }; seen: number }
+interface Pending {
+  readonly fault: Fault & { times: number | 'always' } // `times` counts down
+  seen: number // requests that it was for, whether they failed or not
+}
 
-/** The faults that wait for their requests, and the delay of every operation. */
+/** The pending faults, and the delay of every operation. */
 export class Faults {
-  readonly #delay: Fault['delay']
-  readonly #routes: Route[]
+  readonly #delay: Delay
+  #unwrapped: readonly Route[]
   #pending: Pending[] = []
   #cleared = new AbortController()
   #count = 0
 
-  /** @param routes Their operations are decorated for a delay or on the first fault: other requests never pass here. */
-  constructor(routes: readonly Route[], delay: Fault['delay']) {
-    this.#routes = routes.filter((route) => !route.open)
+  /** Wraps the routes only once a delay or fault exists. */
+  constructor(routes: readonly Route[], delay: Delay) {
+    this.#unwrapped = routes.filter((route) => !route.isPublic)
     this.#delay = delay
-    if (delay !== 0) this.#decorate()
+    if (delay !== 0) this.#wrapRoutes()
   }
 
   inject(input: unknown): void {
     checkFault(input)
-    this.#decorate()
+    this.#wrapRoutes()
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
     this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
   }
 
-  /** The faults that wait, in their order, with the times that are left. */
+  /** Copies of the pending faults, with the times that are left. */
   get pending(): Fault[] {
     return this.#pending.map(({ fault }) => structuredClone(fault))
   }
 
-  /** Removes the faults that wait, and ends the delays that run: those of faults destroy their connections. */
+  /** Drops the pending faults and ends running delays; a fault's delay ends in a hang-up. */
   clear(): void {
     this.#pending = []
     this.#cleared.abort()
     this.#cleared = new AbortController()
   }
 
-  #decorate(): void {
-    for (const route of this.#routes.splice(0)) {
+  #wrapRoutes(): void {
+    const routes = this.#unwrapped
+    this.#unwrapped = []
+    for (const route of routes) {
       const { handle } = route
       route.handle = (call) => this.#handle(route, handle, call)
     }
   }
 
-  async #handle({ operation, method }: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
-    const { fault, seen = 0 } = this.#meet(operation, call.param) ?? {}
-    const ms = delayOf(this.#delay, 0, this.#count++) + delayOf(fault?.delay, fault?.seed, seen)
+  async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
+    const { fault, seen = 0 } = this.#faultFor(route.operation, call.param) ?? {}
+    const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault?.delay, fault?.seed, seen)
+    this.#count++
     if (ms > 0) {
       const cleared = this.#cleared.signal
       const signal = call.signal === undefined ? cleared : AbortSignal.any([cleared, call.signal])
       await wait(ms, undefined, { signal }).catch(() => {})
       if (call.signal?.aborted || (fault?.delay !== undefined && cleared.aborted)) return undefined
     }
-    return fault === undefined ? handle(call) : failed(fault, method, handle, call)
+    if (fault === undefined) return handle(call)
+    if (fault.hangUp) return undefined
+    const reply = replacementOf(fault, route.method) ?? (await handle(call))
+    return fault.body === 'cut' && reply !== undefined ? cutShort(reply) : reply
   }
 
-  /** The first fault that this request meets. */
-  #meet(operation: string, param: string): Pending | undefined {
-    return this.#pending.find((pending) => {
+  /** The first fault that applies; counts the request for each fault up to it. */
+  #faultFor(operation: string, petId: string): Pending | undefined {
+    for (const pending of this.#pending) {
       const { fault } = pending
-      if (fault.operation !== '*' && fault.operation !== operation) return false
-      if (fault.petId !== undefined && String(fault.petId) !== param) return false
-      const at = pending.seen++ - (fault.after ?? 0)
-      if (at < 0 || draw('rate', fault.seed, at) >= (fault.rate ?? 1)) return false
-      if (fault.times !== 'always' && --fault.times === 0) this.#pending.splice(this.#pending.indexOf(pending), 1)
-      return true
-    })
+      if (fault.operation !== '*' && fault.operation !== operation) continue
+      if (fault.petId !== undefined && String(fault.petId) !== petId) continue
+      const at = pending.seen - (fault.after ?? 0)
+      pending.seen++
+      if (at < 0 || draw('rate', fault.seed, at) >= (fault.rate ?? 1)) continue
+      if (fault.times !== 'always') fault.times--
+      this.#pending = this.#pending.filter((one) => one.fault.times !== 0)
+      return pending
+    }
+    return undefined
   }
 }
 
-/** A number from 0 on and below 1, the same one each time. */
-function draw(what: string, seed = 0, at: number): number {
-  return createHash('sha256').update(`${what} ${seed} ${at}`).digest().readUInt32BE() / 2 ** 32
+/** A number from 0 to below 1, the same in each run. */
+function draw(purpose: string, seed = 0, at: number): number {
+  return createHash('sha256').update(`${purpose} ${seed} ${at}`).digest().readUInt32BE() / 2 ** 32
 }
 
-function delayOf(delay: Fault['delay'] = 0, seed: number | undefined, at: number): number {
-  const [min = 0, max = min] = [delay].flat()
-  return min === max ? min : min + Math.floor(draw('delay', seed, at) * (max - min + 1))
+function drawDelay(delay: Delay = 0, seed: number | undefined, at: number): number {
+  const [min, max] = isNumber(delay) ? [delay, delay] : delay
+  return min + Math.floor(draw('delay', seed, at) * (max - min + 1))
 }
 
 const MESSAGE = 'A test asked for this fault'
 
-async function failed(fault: Fault, method: Route['method'], handle: Handler, call: Call): Promise<Reply | undefined> {
-  const { status, retryAfter, hangUp, body } = fault
-  if (hangUp) return undefined
-  if (status === undefined && body === undefined) return handle(call)
-  if (status === undefined && body === 'cut' && method === 'GET') return cut(await handle(call))
+/** What replaces the operation's response, if anything does. */
+function replacementOf(fault: Fault, method: Route['method']): Reply | undefined {
+  const { status, retryAfter, body } = fault
+  const isCutRead = body === 'cut' && method === 'GET'
+  if (status === undefined && (body === undefined || isCutRead)) return undefined
   const headers = retryAfter === undefined ? [] : ['Retry-After', String(retryAfter)]
   const error = errorReply(status ?? 500, 'injected_fault', MESSAGE, headers)
-  if (body === 'garbled') return { ...error, status: status ?? 200, body: MESSAGE }
-  return body === 'cut' ? cut(error) : error
+  return body === 'garbled' ? { ...error, status: status ?? 200, body: MESSAGE } : error
 }
 
-/** Half of a reply's body, under the length of all of it. */
-function cut(reply: Reply | undefined): Reply | undefined {
-  const { body = '' } = reply ?? {}
-  return reply && { ...reply, body: body.slice(0, body.length >> 1), contentLength: Buffer.byteLength(body) }
+/** Half the body with the full Content-Length. */
+function cutShort(reply: Reply): Reply {
+  const { body = '' } = reply
+  const half = body.slice(0, body.length / 2)
+  return { ...reply, body: half, contentLength: Buffer.byteLength(body) }
 }

@@ -1,16 +1,29 @@
-// Measures the built server against the floor: a node:http server that answers constant bytes and does nothing else. All
-// run on one core and are loaded from another, in turn; each ratio is that of one round, and the median of all is shown.
+// Measures the built server against the floor: a node:http server that sends constant bytes. They
+// run on one core, in turn, and are loaded from another. Shows medians of the rounds; a ratio is
+// taken within its round.
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { residentKiB } from '../process.ts'
 import { AUTHORIZATION } from '../support.ts'
-import { FOLDER, type Load, load, OPTIONS, type Request, type Server, startBuilt, startFloor } from './servers.ts'
+import {
+  FOLDER,
+  type Load,
+  load,
+  OPTIONS,
+  type Request,
+  type Server,
+  startBuilt,
+  startFloor,
+} from './servers.ts'
 
 const { quick, node = '' } = OPTIONS
-const [ROUNDS, STARTS, SECONDS] = quick ? [1, 3, 1] : [5, 15, 2]
+const ROUNDS = quick ? 1 : 5
+const STARTS = quick ? 3 : 15
+const SECONDS = quick ? 1 : 2
 const CONNECTIONS = 32
-const [FEW, MANY] = [1_000, 1_000_000]
+const FEW = 1_000
+const MANY = 1_000_000
 const CREATES = 1_000 // a second, while p99 is measured
 
 const NEW_PET = '{"name":"abcdefghij","categoryId":7,"status":"pending"}'
@@ -26,10 +39,14 @@ const CASES: Record<string, Request> = {
   ...PAGES,
   'one pet': get('/pets/500'),
   create: CREATE,
-  'wrong key, 401': { paths: ['/pets'], headers: { Authorization: 'Bearer not-our-key' }, status: 401 },
+  'wrong key, 401': {
+    paths: ['/pets'],
+    headers: { Authorization: 'Bearer not-our-key' },
+    status: 401,
+  },
 }
 
-/** The reads of a store of so many pets; those from many places are spread over all of it. */
+/** The reads of a store of this size, spread over all of it. */
 function readsOf(pets: number): Record<string, Request> {
   const spread = Array.from({ length: 500 }, (_, at) => Math.floor((pets * (at + 1)) / 501))
   return {
@@ -39,7 +56,7 @@ function readsOf(pets: number): Record<string, Request> {
   }
 }
 
-/** Writes a seed or a snapshot of so many pets, a third of them sold; returns its path. */
+/** Writes a seed or a snapshot of this many pets, a third of them sold; returns its path. */
 function write(count: number, kind: 'seed' | 'snapshot'): string {
   const lines = Array.from({ length: count }, (_, at) => {
     const pet = at % 3 === 0 ? NEW_PET.replace('pending', 'sold') : NEW_PET
@@ -50,7 +67,8 @@ function write(count: number, kind: 'seed' | 'snapshot'): string {
   return path
 }
 
-const row = (...cells: readonly (string | number)[]): void => console.log(`| ${cells.join(' | ')} |`)
+const row = (...cells: readonly (string | number)[]): void =>
+  console.log(`| ${cells.join(' | ')} |`)
 
 function head(...cells: readonly string[]): void {
   console.log()
@@ -58,20 +76,24 @@ function head(...cells: readonly string[]): void {
   row(...cells.map(() => '---'))
 }
 
-/** The median of what stands at one place in every round. */
+/** The median of one column of the rounds. */
 function median(rounds: readonly (readonly number[])[], at: number, digits: number): string {
   const figures = rounds.map((round) => round[at] ?? NaN).sort((a, b) => a - b)
   return (figures[Math.floor(figures.length / 2)] ?? NaN).toFixed(digits)
 }
 
-/** The median of the first figure of every round, that of another one, and that of their ratios. */
+/** The medians of the first column, of another one, and of their ratio. */
 function pair(rounds: readonly (readonly number[])[], second = 1, digits = 0): string[] {
   const ratios = rounds.map((round) => [(round[second] ?? NaN) / (round[0] ?? NaN)])
   return [median(rounds, 0, digits), median(rounds, second, digits), median(ratios, 0, 2)]
 }
 
-/** Measures some things in turn, again and again, the first time to warm up. */
-async function rounds<T, R>(count: number, things: readonly T[], measure: (thing: T) => Promise<R>): Promise<R[][]> {
+/** Measures all things in turn in each round, after one round to warm up. */
+async function rounds<T, R>(
+  count: number,
+  things: readonly T[],
+  measure: (thing: T) => Promise<R>,
+): Promise<R[][]> {
   const measured: R[][] = []
   for (let round = 0; round <= count; round++) {
     const results: R[] = []
@@ -81,21 +103,27 @@ async function rounds<T, R>(count: number, things: readonly T[], measure: (thing
   return measured.slice(1)
 }
 
-/** Loads servers in turn, each with its request or all with the first. */
-const compare = (servers: readonly Server[], requests: readonly [Request, ...Request[]], connections = CONNECTIONS) =>
+/** Loads servers in turn, each with its request, or with the first. */
+const compare = (
+  servers: readonly Server[],
+  requests: readonly [Request, ...Request[]],
+  connections = CONNECTIONS,
+) =>
   rounds(ROUNDS, [...servers.entries()], ([at, { url }]) =>
     load(url, requests[at] ?? requests[0], connections, SECONDS),
   )
 
-const figures = (loads: readonly Load[][], of: keyof Load) => loads.map((round) => round.map((one) => one[of]))
+const figures = (loads: readonly Load[][], of: keyof Load) =>
+  loads.map((round) => round.map((one) => one[of]))
 
-/** Adds so many pets a second to a server, until it is told to end; resolves when all are there. */
+/** Creates pets steadily. The returned function stops it, and resolves once all are there. */
 function createSteadily(url: string): () => Promise<void> {
   const started = performance.now()
   const pending: Promise<unknown>[] = []
   const timer = setInterval(() => {
     const due = Math.floor(((performance.now() - started) / 1_000) * CREATES)
-    while (pending.length < due) pending.push(fetch(`${url}/pets`, { method: 'POST', headers, body: NEW_PET }))
+    while (pending.length < due)
+      pending.push(fetch(`${url}/pets`, { method: 'POST', headers, body: NEW_PET }))
   }, 5)
   return async () => {
     clearInterval(timer)
@@ -104,12 +132,22 @@ function createSteadily(url: string): () => Promise<void> {
 }
 
 async function measureCases(): Promise<void> {
-  head('1,000 pets', 'floor, requests/s', 'log off', 'ratio', 'JSON log', 'ratio', 'p99 of the three, ms')
+  head(
+    '1,000 pets',
+    'floor, requests/s',
+    'log off',
+    'ratio',
+    'JSON log',
+    'ratio',
+    'p99 of the three, ms',
+  )
   const seed = write(FEW, 'seed')
   for (const [name, request] of Object.entries(CASES)) {
-    const [quiet, logging] = [await startBuilt('off', '--seed', seed), await startBuilt('json', '--seed', seed)]
+    const quiet = await startBuilt('off', '--seed', seed)
+    const logging = await startBuilt('json', '--seed', seed)
     const { paths, headers, body } = request
-    const sent = await fetch(quiet.url + paths[0], { headers, ...(body !== undefined && { method: 'POST', body }) })
+    const init = body === undefined ? { headers } : { headers, method: 'POST', body }
+    const sent = await fetch(quiet.url + paths[0], init)
     const floor = await startFloor(await sent.text(), request.status)
     const loads = await compare([floor, quiet, logging], [request])
     const speeds = figures(loads, 'requestsPerSecond')
@@ -123,8 +161,10 @@ async function measureGrowth(): Promise<void> {
   head('growth: log off', '1,000 pets, requests/s', '1,000,000 pets', 'ratio')
   const start = (snapshot: string) => startBuilt('off', '--snapshot', snapshot)
   const empty = await start(`${FOLDER}/empty.json`)
-  const [few, many] = [await start(write(FEW, 'snapshot')), await start(write(MANY, 'snapshot'))]
-  const resident = [residentKiB(empty), residentKiB(many)] as const
+  const few = await start(write(FEW, 'snapshot'))
+  const many = await start(write(MANY, 'snapshot'))
+  const emptyKiB = residentKiB(empty)
+  const manyKiB = residentKiB(many)
   const reads = readsOf(FEW)
   for (const [name, request] of Object.entries(readsOf(MANY))) {
     const loads = await compare([few, many], [reads[name] ?? request, request])
@@ -137,8 +177,8 @@ async function measureGrowth(): Promise<void> {
     return p99
   })
   row(`p99 of a page of 20, ms, during ${CREATES} creates/s`, ...pair(p99s, 1, 2))
-  const each = `${Math.round(((resident[1] - resident[0]) * 1024) / MANY)} bytes a pet`
-  const mebibytes = resident.map((kiB) => Math.round(kiB / 1024))
+  const each = `${Math.round(((manyKiB - emptyKiB) * 1024) / MANY)} bytes a pet`
+  const mebibytes = [emptyKiB, manyKiB].map((kiB) => Math.round(kiB / 1024))
   row('resident memory, MiB, empty and with 1,000,000 pets', ...mebibytes, each)
   for (const { close } of [empty, few, many]) await close()
 }
@@ -157,15 +197,16 @@ async function measureOthers(): Promise<void> {
   })
   row('first answer, ms', ...pair(answered))
 
-  execFileSync('sync') // what came before leaves hundreds of megabytes for the disk to write
-  const both = [await startBuilt('off'), await startBuilt('off', '--snapshot', `${FOLDER}/new.json`)]
-  const loads = await compare(both, [CREATE], 64)
-  row('create, requests/s, 64 connections, in memory and with a snapshot', ...pair(figures(loads, 'requestsPerSecond')))
-  for (const { close } of both) await close()
+  execFileSync('sync') // the disk has hundreds of megabytes to write
+  const inMemory = await startBuilt('off')
+  const onDisk = await startBuilt('off', '--snapshot', `${FOLDER}/new.json`)
+  const loads = figures(await compare([inMemory, onDisk], [CREATE], 64), 'requestsPerSecond')
+  row('create, requests/s, 64 connections, in memory and with a snapshot', ...pair(loads))
+  for (const { close } of [inMemory, onDisk]) await close()
 
   const script = `
     import { readFileSync } from 'node:fs'
-    import { startPetstore } from './dist/index.mjs'
+    import { startPetstore } from './dist/index.cjs'
     const snapshot = ${JSON.stringify(write(MANY, 'snapshot'))}
     for (let round = 0; round <= ${ROUNDS}; round++) {
       const start = performance.now()
@@ -175,12 +216,12 @@ async function measureOthers(): Promise<void> {
       console.log(middle - start, performance.now() - middle)
       await petstore.close()
     }`
-  const printed = execFileSync('taskset', ['-c', '0', node, '--input-type=module', '-e', script], { encoding: 'utf8' })
-  const times = printed
-    .trim()
-    .split('\n')
-    .map((line) => line.split(' ').map(Number))
-  row('loading 1,000,000 pets, ms, JSON.parse and a snapshot', ...pair(times.slice(1))) // the first one warms up
+  const printed = execFileSync('taskset', ['-c', '0', node, '--input-type=module', '-e', script], {
+    encoding: 'utf8',
+  })
+  const [, ...lines] = printed.trim().split('\n') // the first one warms up
+  const times = lines.map((line) => line.split(' ').map(Number))
+  row('loading 1,000,000 pets, ms, JSON.parse and a snapshot', ...pair(times))
 }
 
 const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()

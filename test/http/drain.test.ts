@@ -1,21 +1,25 @@
-// How connections end: on close(), by the bound on their number, and when they are idle for too long.
+// How connections end: on close(), when there are too many, and when they are idle for too long.
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect, Server } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Petstore } from '../../src/types.ts'
-import { assertLast, assertNext, type Expected, FakeStream, RawConnection, start } from '../support.ts'
+import type { Expected } from '../support.ts'
+import { assertLast, assertNext, FakeStream, RawConnection, start } from '../support.ts'
 import { get, open, post, postHead, REX } from './raw.ts'
 
-// Seconds that no test waits for: a close() that took them would be cut off by the tests' own time-out.
-const LONG = 600
+// Milliseconds that no test waits for: the tests time out sooner.
+const LONG = 600_000
 const within = { timeout: 120_000 }
-const [START, REST] = [postHead(REX.length, 'Expect: 100-continue'), REX.slice(9)]
+const START = postHead(REX.length, 'Expect: 100-continue')
+const REST = REX.slice(9)
 // A page of 50 MB, more than the system buffers for a client that does not read.
 const BIG = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(500_000), categoryId: 1 }))
 const PAGE = get('/v1/pets?limit=100')
 
+/** Opens a connection with a request in flight, whose body lacks `REST`. */
 async function openInFlight(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
   const connection = await open(t, petstore, START)
   await assertNext(connection, 100)
@@ -29,9 +33,9 @@ async function openIdle(t: TestContext, petstore: { url: string }): Promise<RawC
   return connection
 }
 
-/** Opens a connection that has asked for the big page and these requests behind it, and does not read. */
-async function openStalled(t: TestContext, petstore: Petstore, behind = ''): Promise<RawConnection> {
-  const connection = await open(t, petstore, PAGE + behind, 'unread')
+/** Opens a connection that requests the big page, and then more, and does not read. */
+async function openStalled(t: TestContext, petstore: Petstore, more = ''): Promise<RawConnection> {
+  const connection = await open(t, petstore, PAGE + more, 'unread')
   while (petstore.requests.length === 0) await turn()
   return connection
 }
@@ -43,21 +47,34 @@ async function refused({ url }: { url: string }): Promise<void> {
     const [opened] = await Promise.allSettled([once(socket, 'connect')])
     socket.destroy()
     if (opened.status === 'rejected') return
-    for (let turns = 0; turns < 20; turns++) await turn() // what comes all the time, the server takes first
+    for (let turns = 0; turns < 20; turns++) await turn() // the server stops in a quiet turn
   }
 }
 
 describe('close()', within, () => {
-  test('stops to listen and ends idle connections', async (t) => {
+  test('stops listening and closes idle connections', async (t) => {
     const petstore = await start(t)
-    const [used, unused] = [await openIdle(t, petstore), new RawConnection(t, petstore)]
+    const used = await openIdle(t, petstore)
+    const unused = new RawConnection(t, petstore)
     await once(unused.socket, 'connect')
-    assert.equal(await petstore.close(LONG), 0)
+    const closing = petstore.close(LONG)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
+    assert.equal(await closing, 0)
     await refused(petstore)
   })
 
-  test('lets requests in flight be answered, the last on a connection says so, and nothing behind is processed', async (t) => {
+  test('serves clients that the system has connected before it stops listening', async (t) => {
+    const petstore = await start(t)
+    const clients = Array.from({ length: 20 }, () => new RawConnection(t, petstore))
+    for (const { socket } of clients) socket.write(get())
+    await new Promise(process.nextTick) // they are connected, but not accepted yet
+    const closing = petstore.close(LONG)
+    for (const client of clients) await assertNext(client, 200)
+    for (const client of clients) assert.equal(await client.rest(), '')
+    assert.equal(await closing, 0)
+  })
+
+  test('waits for a request in flight, and ignores what follows it', async (t) => {
     const logStream = new FakeStream()
     const petstore = await start(t, { log: 'json', logStream })
     const connection = await openInFlight(t, petstore)
@@ -69,7 +86,7 @@ describe('close()', within, () => {
     assert.match(logStream.text, /^.*"status":201.*\n$/)
   })
 
-  test('lets all pipelined requests in flight be answered, and brings a big answer to a slow reader whole', async (t) => {
+  test('waits for pipelined requests, and for a slow reader of a large response', async (t) => {
     const petstore = await start(t, { pets: BIG })
     const connection = await openStalled(t, petstore, get('/v1/pets?limit=1&after=99') + post())
     const closing = petstore.close(LONG)
@@ -77,108 +94,142 @@ describe('close()', within, () => {
     connection.socket.resume()
     const [page, second] = await assertNext(connection, 200, 200)
     assert.ok((page?.body.length ?? 0) > 50_000_000)
-    assert.deepEqual([page?.headers.connection, second?.headers.connection], ['keep-alive', 'keep-alive'])
+    assert.equal(page?.headers.connection, 'keep-alive')
+    assert.equal(second?.headers.connection, 'keep-alive')
     await assertLast(connection, 201)
     assert.equal(await closing, 0)
   })
 
-  test('answers what still comes on an idle connection, as its last, so that no proxy loses a request', async (t) => {
-    const petstore = await start(t, {}, { drainInterval: 600_000 })
-    const rows: Record<string, Expected> = { [post()]: 201, [get('/readyz')]: '503 not_ready', [get('/livez')]: 200 }
-    const connections = await Promise.all(Object.keys(rows).map(() => openIdle(t, petstore)))
-    const closing = petstore.close(LONG)
-    assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 503)
-    await refused(petstore)
-    for (const [bytes, expected] of Object.entries(rows)) {
-      const connection = connections.pop() ?? assert.fail()
+  const LATE: Record<string, [bytes: string, expected: Expected]> = {
+    'a create': [post(), 201],
+    '/readyz': [get('/readyz'), '503 not_ready'],
+    '/livez': [get('/livez'), 200],
+  }
+  for (const [what, [bytes, expected]] of Object.entries(LATE)) {
+    test(`answers ${what} that still comes on an idle connection, as its last`, async (t) => {
+      const petstore = await start(t, {}, { drainInterval: 600_000 })
+      const connection = await openIdle(t, petstore)
+      const closing = petstore.close(LONG)
+      assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 503)
+      await refused(petstore)
       await connection.write(bytes + post())
       await assertLast(connection, expected)
-    }
-    assert.equal(await closing, 0)
-  })
+      assert.equal(await closing, 0)
+    })
+  }
 
-  test('processes nothing that comes on a connection after its end', async (t) => {
-    const logStream = new FakeStream()
-    const petstore = await start(t, { log: 'json', logStream })
-    const connections = [await openIdle(t, petstore), await openIdle(t, petstore)]
-    const closing = petstore.close(LONG)
-    for (const [at, connection] of connections.entries()) {
+  for (const [what, bytes] of Object.entries({ 'a request': post(), garbage: 'garbage\r\n\r\n' })) {
+    test(`ignores ${what} on a connection that it has closed`, async (t) => {
+      const logStream = new FakeStream()
+      const petstore = await start(t, { log: 'json', logStream })
+      const connection = await openIdle(t, petstore)
+      const closing = petstore.close(LONG)
       await connection.closed
-      await connection.write(at === 0 ? post() : 'garbage\r\n\r\n')
+      await connection.write(bytes)
       assert.equal(await connection.rest(), '')
-    }
-    assert.equal(await closing, 0)
-    assert.match(logStream.text, /^(.*"status":501.*\n){2}$/)
-  })
+      assert.equal(await closing, 0)
+      assert.match(logStream.text, /^.*"status":501.*\n$/)
+    })
+  }
 
-  test('cuts off after its drain what is never finished, and counts it', async (t) => {
+  test('cuts off requests that do not finish in time, and counts them', async (t) => {
     const petstore = await start(t)
     const inFlight = [await openInFlight(t, petstore), await openInFlight(t, petstore)]
-    // Answered already, and not yet a request: neither counts.
+    // Neither counts: one has its response, the other is not a request yet.
     const answered = await open(t, petstore, postHead(50, 'Content-Type: text/plain'))
     await assertNext(answered, '415 unsupported_media_type')
     const begun = await open(t, petstore, `${get()}GET /v1/pets HT`)
     await assertNext(begun, 200)
-    assert.equal(await petstore.close(0.05), 2)
-    for (const connection of [...inFlight, answered, begun]) assert.equal(await connection.rest(), '')
+    assert.equal(await petstore.close(50), 2)
+    for (const connection of [...inFlight, answered, begun])
+      assert.equal(await connection.rest(), '')
   })
 
-  test('cuts off a reader that is slower than its drain, and counts it with what waits behind', async (t) => {
+  test('cuts off a reader that is too slow, and counts the requests that wait', async (t) => {
     const petstore = await start(t, { pets: BIG })
     const connection = await openStalled(t, petstore, get().repeat(2))
-    assert.equal(await petstore.close(0.05), 3)
+    assert.equal(await petstore.close(50), 3)
     connection.socket.resume()
     await assert.rejects(connection.read())
   })
 
-  test('called again with 0 cuts off at once what the first call waits for', async (t) => {
+  test('called again with 0 cuts off what the first call waits for', async (t) => {
     const petstore = await start(t)
     const connection = await openInFlight(t, petstore)
     const first = petstore.close(LONG)
-    assert.deepEqual([await petstore.close(0), await first, await petstore.close()], [1, 1, 1])
+    assert.equal(await petstore.close(0), 1)
+    assert.equal(await first, 1)
+    assert.equal(await petstore.close(), 1)
     assert.equal(await connection.rest(), '')
   })
 })
 
-test('beyond maxConnections the longest idle makes room; a new one is closed if none is idle', within, async (t) => {
-  const listening = t.mock.method(Server.prototype, 'listen')
-  const logStream = new FakeStream()
-  const petstore = await start(t, { maxConnections: 4, log: 'json', logStream, pets: BIG })
-  t.mock.timers.enable({ apis: ['setTimeout'] })
-  const [stalled, used] = [await openStalled(t, petstore), await openIdle(t, petstore)]
-  const [unused, begun] = [new RawConnection(t, petstore), await openIdle(t, petstore)]
-  await begun.write('GET /v1/pets?limit=1 HT')
-  await used.write(get('/v1/store/orders'))
-  await assertNext(used, '501 not_implemented') // by now, the beginning before it is read too
-  for (const idle of [unused, used]) {
+/** The node:http server of a petstore, as node publishes it with each request. */
+async function serverOf(t: TestContext, petstore: Petstore): Promise<Server> {
+  const servers: Server[] = []
+  const see = (message: unknown) => {
+    assert.ok(typeof message === 'object' && message !== null && 'server' in message)
+    if (message.server instanceof Server) servers.push(message.server)
+  }
+  subscribe('http.server.request.start', see)
+  await openIdle(t, petstore)
+  unsubscribe('http.server.request.start', see)
+  return servers[0] ?? assert.fail('no request')
+}
+
+describe('beyond maxConnections', within, () => {
+  test('the longest idle connection makes room, whatever stray bytes it sent', async (t) => {
+    const petstore = await start(t, { maxConnections: 4, pets: BIG })
+    const stalled = await openStalled(t, petstore)
+    const used = await openIdle(t, petstore)
+    const unused = new RawConnection(t, petstore)
+    const begun = await openIdle(t, petstore)
+    await begun.write('\r\nGET /v1/pets?limit=1 HT')
+    await used.write(get('/v1/store/orders'))
+    await assertNext(used, '501 not_implemented')
+    for (const idle of [unused, begun, used]) {
+      await openInFlight(t, petstore)
+      assert.equal(await idle.rest(), '')
+    }
+    assert.equal(await new RawConnection(t, petstore).rest(), '') // none is idle
+    stalled.socket.resume()
+    await assertNext(stalled, 200)
     await openInFlight(t, petstore)
-    assert.equal(await idle.rest(), '')
-  }
-  const refusals = Array.from({ length: 3 }, () => new RawConnection(t, petstore).rest())
-  assert.deepEqual(await Promise.all(refusals), ['', '', ''])
-  for (const connection of [stalled, begun]) {
-    connection.socket.resume()
-    if (connection === begun) await begun.write(get().slice('GET /v1/pets HT'.length))
-    await assertNext(connection, 200)
-  }
-  await Promise.all([openInFlight(t, petstore), openInFlight(t, petstore)])
-  for (const connection of [stalled, begun]) assert.equal(await connection.rest(), '')
-  assert.equal(await new RawConnection(t, petstore).rest(), '')
-  Object(listening.mock.calls[0]?.this).emit('error', new Error('accept EMFILE'))
-  t.mock.timers.tick(10_000)
-  t.mock.timers.reset()
-  await petstore.close()
-  const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
-  assert.deepEqual(warnings, [
-    'idle connections closed to make room, for 4 are open: 1',
-    'idle connections closed to make room, for 4 are open: 3',
-    'new connections closed, for all 4 are in use: 4',
-    'connections that the system refused (accept EMFILE): 1',
-  ])
+    assert.equal(await stalled.rest(), '')
+  })
+
+  test('new clients are served even if 40 idle ones send stray line ends', async (t) => {
+    const petstore = await start(t, { maxConnections: 40 })
+    for (let count = 0; count < 40; count++) await (await openIdle(t, petstore)).write('\r\n')
+    for (let count = 0; count < 10; count++) await openInFlight(t, petstore)
+  })
+
+  test('the log says how many connections were dropped, once in ten seconds', async (t) => {
+    const logStream = new FakeStream()
+    const petstore = await start(t, { maxConnections: 2, log: 'json', logStream })
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const server = await serverOf(t, petstore)
+    await openIdle(t, petstore)
+    for (let count = 0; count < 2; count++) await openInFlight(t, petstore)
+    const refusals = Array.from({ length: 3 }, () => new RawConnection(t, petstore).rest())
+    assert.deepEqual(await Promise.all(refusals), ['', '', ''])
+    server.emit('error', new Error('accept EMFILE'))
+    t.mock.timers.tick(10_000)
+    t.mock.timers.reset()
+    await petstore.close()
+    const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
+    assert.deepEqual(warnings, [
+      'idle connections closed to make room, for 2 are open: 1',
+      'idle connections closed to make room, for 2 are open: 1',
+      'new connections closed, for all 2 are in use: 3',
+      'connections that the system refused (accept EMFILE): 1',
+    ])
+  })
 })
 
-test('keepAlive is how long an idle connection is kept, and it is closed without an answer', within, async (t) => {
-  const connection = await open(t, await start(t, { keepAlive: 1 }), get().repeat(2))
-  for (const { headers } of await assertNext(connection, 200, 200)) assert.equal(headers['keep-alive'], 'timeout=1')
+test('an idle connection closes after keepAlive, without a response', within, async (t) => {
+  const connection = await open(t, await start(t, { keepAlive: 1_000 }), get().repeat(2))
+  for (const { headers } of await assertNext(connection, 200, 200))
+    assert.equal(headers['keep-alive'], 'timeout=1')
   assert.equal(await connection.rest(), '')
 })

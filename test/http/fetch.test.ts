@@ -1,4 +1,4 @@
-// The petstore called in process: as the global fetch would over a socket.
+// The petstore called in process, as by the global fetch over a socket.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -10,104 +10,161 @@ import { REX } from './raw.ts'
 const BEARER = { authorization: AUTHORIZATION }
 const JSON_TYPE = { ...BEARER, 'content-type': 'application/json' }
 
-/** A body that is read chunk by chunk, and tells how many chunks were, and whether it was cancelled. */
+/** A body that counts the chunks that are read, and knows whether it was cancelled. */
 function streamOf(chunks: readonly Uint8Array[]) {
-  const seen = { pulled: 0, cancelled: false }
+  const seen = { pulled: 0, isCancelled: false }
   const source = {
     pull(controller: ReadableStreamDefaultController<Uint8Array>) {
-      const chunk = chunks[seen.pulled++]
+      const chunk = chunks[seen.pulled]
+      seen.pulled++
       if (chunk === undefined) controller.close()
       else controller.enqueue(chunk)
     },
-    cancel: () => void (seen.cancelled = true),
+    cancel() {
+      seen.isCancelled = true
+    },
   }
   return { stream: new ReadableStream<Uint8Array>(source, { highWaterMark: 0 }), seen }
 }
 
-function upload(petstore: Petstore, body: ReadableStream, init: RequestInit = {}): Promise<Response> {
-  return petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers: JSON_TYPE, body, duplex: 'half', ...init })
+function upload(
+  petstore: Petstore,
+  body: ReadableStream,
+  init: RequestInit = {},
+): Promise<Response> {
+  const create = { method: 'POST', headers: JSON_TYPE, body, duplex: 'half' as const }
+  return petstore.fetch(`${petstore.url}/pets`, { ...create, ...init })
 }
 
 describe('fetch in process', () => {
-  test('takes a text, a URL, a Request with its body once, and a Request with an init', async () => {
+  const INIT = { method: 'POST', headers: JSON_TYPE, body: REX }
+  const CALLS: Record<string, (url: string) => Parameters<typeof fetch>> = {
+    'a string': (url) => [url, INIT],
+    'a URL': (url) => [new URL(url), INIT],
+    'a Request': (url) => [new Request(url, INIT)],
+    'a Request and an init': (url) => [new Request(url), INIT],
+  }
+  for (const [what, call] of Object.entries(CALLS)) {
+    test(`takes ${what}`, async () => {
+      const petstore = createPetstore({ apiKeys: [KEY] })
+      const response = await petstore.fetch(...call(`${petstore.url}/pets`))
+      assert.equal(response.status, 201)
+      assert.deepEqual(await response.json(), { id: 1, name: 'Rex', categoryId: 1 })
+    })
+  }
+
+  test('uses the body of a Request, and rejects one that is used', async () => {
     const petstore = createPetstore({ apiKeys: [KEY] })
-    const url = `${petstore.url}/pets`
-    const init = { method: 'POST', headers: JSON_TYPE, body: REX }
-    const calls = [[url, init], [new URL(url), init], [new Request(url, init)], [new Request(url), init]] as const
-    for (const [at, [input, more]] of calls.entries()) {
-      const response = await petstore.fetch(input, more)
-      assert.deepEqual([response.status, await response.json()], [201, { id: at + 1, name: 'Rex', categoryId: 1 }])
-    }
-    const [used] = calls[2]
-    assert.ok(used.bodyUsed)
-    await assert.rejects(petstore.fetch(used), { name: 'TypeError' })
-    assert.equal(petstore.pets.length, 4)
+    const request = new Request(`${petstore.url}/pets`, INIT)
+    await petstore.fetch(request)
+    assert.ok(request.bodyUsed)
+    await assert.rejects(petstore.fetch(request), { name: 'TypeError' })
+    assert.equal(petstore.pets.length, 1)
   })
 
-  test('does not mind the host, needs no `this`, and takes no credentials from the URL', async () => {
-    const { fetch: inProcess } = createPetstore({ apiKeys: [KEY] })
-    for (const origin of ['http://petstore.invalid', 'https://prod.example:8443', 'http://[::1]:1']) {
+  for (const origin of ['http://petstore.invalid', 'https://prod.example:8443', 'http://[::1]:1']) {
+    test(`takes any origin, and needs no this: ${origin}`, async () => {
+      const { fetch: inProcess } = createPetstore({ apiKeys: [KEY] })
       const response = await inProcess(`${origin}/v1/pets?a=b#here`, { headers: BEARER })
-      assert.deepEqual([response.status, response.url], [200, `${origin}/v1/pets?a=b`])
-      assert.ok(response instanceof Response && response.ok && response.body instanceof ReadableStream)
+      assert.equal(response.status, 200)
+      assert.equal(response.url, `${origin}/v1/pets?a=b`)
+      assert.ok(response instanceof Response && response.ok)
+      assert.ok(response.body instanceof ReadableStream)
       assert.equal(await response.clone().text(), await response.text())
-    }
-    for (const input of ['/v1/pets', 'http://user:pass@petstore.invalid/v1/pets', '']) {
+    })
+  }
+
+  for (const input of ['/v1/pets', 'http://user:pass@petstore.invalid/v1/pets', '']) {
+    test(`rejects a URL that fetch would reject: '${input}'`, async () => {
+      const { fetch: inProcess } = createPetstore({ apiKeys: [KEY] })
       await assert.rejects(inProcess(input), { name: 'TypeError' })
-    }
-  })
+    })
+  }
 
-  test('refuses more than 100 headers', async () => {
+  test('answers 431 to more than 100 headers', async () => {
     const { fetch: inProcess, url } = createPetstore({ apiKeys: [KEY] })
-    for (const [count, status] of Object.entries({ 100: 200, 101: 431 })) {
-      const more = Object.fromEntries(Array.from({ length: Number(count) - 1 }, (_, at) => [`x-${at}`, 'y']))
-      assert.equal((await inProcess(`${url}/pets`, { headers: { ...BEARER, ...more } })).status, status)
+    for (const [count, status] of [
+      [100, 200],
+      [101, 431],
+    ] as const) {
+      const headers = new Headers(BEARER)
+      for (let at = 1; at < count; at++) headers.set(`x-${at}`, 'y')
+      assert.equal((await inProcess(`${url}/pets`, { headers })).status, status)
     }
   })
 
-  test('reads a body that comes in chunks, across a character that is split, up to maxBody', async () => {
-    const bytes = new TextEncoder().encode('{"name":"ü","categoryId":12}')
-    const chunks = [bytes.subarray(0, 10), new Uint8Array(0), bytes.subarray(10)]
-    for (const [maxBody, status] of Object.entries({ 29: 201, 28: 413 })) {
-      const petstore = createPetstore({ apiKeys: [KEY], maxBody: Number(maxBody) })
+  for (const [maxBody, status, isCancelled] of [
+    [29, 201, false],
+    [28, 413, true],
+  ] as const) {
+    test(`reads a body of 29 bytes in chunks, with maxBody ${maxBody}: ${status}`, async () => {
+      const bytes = new TextEncoder().encode('{"name":"ü","categoryId":12}')
+      const chunks = [bytes.subarray(0, 10), new Uint8Array(0), bytes.subarray(10)] // splits the ü
+      const petstore = createPetstore({ apiKeys: [KEY], maxBody })
       const { stream, seen } = streamOf(chunks)
       assert.equal((await upload(petstore, stream)).status, status)
-      assert.deepEqual([seen.cancelled, petstore.pets.length], status === 201 ? [false, 1] : [true, 0])
-    }
-  })
+      assert.equal(seen.isCancelled, isCancelled)
+      assert.equal(petstore.pets.length, status === 201 ? 1 : 0)
+    })
+  }
 
-  test('reads no more than it needs of a body that is refused, and cancels it', async () => {
-    const petstore = createPetstore({ apiKeys: [KEY], maxBody: 10 })
-    for (const [headers, status, pulled] of [
-      [JSON_TYPE, 413, 3],
-      [{}, 401, 0],
-      [{ ...BEARER, 'content-type': 'text/plain' }, 415, 0],
-      [{ ...JSON_TYPE, 'content-length': '11' }, 413, 0],
-    ] as const) {
+  const TEXT = { ...BEARER, 'content-type': 'text/plain' }
+  const LONG = { ...JSON_TYPE, 'content-length': '11' }
+  const REJECTED: Record<
+    string,
+    { headers: Record<string, string>; status: number; pulled: number }
+  > = {
+    'beyond maxBody': { headers: JSON_TYPE, status: 413, pulled: 3 },
+    'without a key': { headers: {}, status: 401, pulled: 0 },
+    'of another type': { headers: TEXT, status: 415, pulled: 0 },
+    'declared too large': { headers: LONG, status: 413, pulled: 0 },
+  }
+  for (const [what, { headers, status, pulled }] of Object.entries(REJECTED)) {
+    test(`reads no more than it needs of a body ${what}, and cancels it`, async () => {
+      const petstore = createPetstore({ apiKeys: [KEY], maxBody: 10 })
       const { stream, seen } = streamOf(Array.from({ length: 1_000 }, () => new Uint8Array(4)))
       assert.equal((await upload(petstore, stream, { headers })).status, status)
-      assert.ok(seen.cancelled && seen.pulled >= pulled && seen.pulled <= 2 * pulled, `${seen.pulled} chunks were read`)
-    }
+      assert.ok(seen.isCancelled)
+      assert.ok(seen.pulled >= pulled && seen.pulled <= 2 * pulled, `${seen.pulled} chunks read`)
+    })
+  }
+
+  test('rejects if the body fails, adds no pet, and records the request', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    const pull = (controller: ReadableStreamDefaultController) => controller.error(new Error('no'))
+    await assert.rejects(upload(petstore, new ReadableStream({ pull })))
+    assert.deepEqual(petstore.pets, [])
+    assert.equal(petstore.requests.length, 1)
   })
 
-  test('rejects where the body breaks or is aborted before its end, and adds nothing', async () => {
-    const petstore = createPetstore({ apiKeys: [KEY] })
-    const broken = new ReadableStream({ pull: (controller) => controller.error(new Error('no more')) })
-    await assert.rejects(upload(petstore, broken))
-    for (const begun of ['', REX]) {
-      const controller = new AbortController()
+  for (const [when, begun] of Object.entries({ 'before its first byte': '', 'at its end': REX })) {
+    test(`rejects if it is aborted while it waits for a body, ${when}`, async () => {
+      const petstore = createPetstore({ apiKeys: [KEY] })
+      const abort = new AbortController()
       let reason: unknown
       const body = new ReadableStream({
         start: (stream) => stream.enqueue(new TextEncoder().encode(begun)),
-        pull: () => setImmediate(() => controller.abort(new Error('enough'))) && new Promise(() => {}),
-        cancel: (why) => void (reason = why),
+        pull() {
+          setImmediate(() => abort.abort(new Error('enough')))
+          return new Promise(() => {})
+        },
+        cancel(why) {
+          reason = why
+        },
       })
-      await assert.rejects(upload(petstore, body, { signal: controller.signal }), { message: 'enough' })
+      const response = upload(petstore, body, { signal: abort.signal })
+      await assert.rejects(response, { message: 'enough' })
       await turn()
       assert.ok(reason instanceof Error)
-    }
-    const aborted = petstore.fetch(petstore.url, { signal: AbortSignal.abort(new Error('before')) })
-    await assert.rejects(aborted, { message: 'before' })
-    assert.deepEqual([petstore.pets, petstore.requests.length], [[], 3]) // it was no request
+      assert.deepEqual(petstore.pets, [])
+      assert.equal(petstore.requests.length, 1)
+    })
+  }
+
+  test('rejects if it was aborted before, and records no request', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    const signal = AbortSignal.abort(new Error('before'))
+    await assert.rejects(petstore.fetch(petstore.url, { signal }), { message: 'before' })
+    assert.deepEqual(petstore.requests, [])
   })
 })

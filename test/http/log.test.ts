@@ -1,8 +1,10 @@
-// The log of a petstore: what stands in it, and what becomes of it where its reader is slow or gone.
+// The log of a petstore: what its lines show, and what becomes of them if nobody reads them.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { spawnSync } from 'node:child_process'
+import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore, startPetstore } from '../../src/petstore.ts'
+import type { PetstoreOptions } from '../../src/types.ts'
 import { check, FakeStream, KEY, send, start } from '../support.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
@@ -10,127 +12,276 @@ const FORWARDED = '203.0.113.9, 198.51.100.7'
 const TIME = '20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z'
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
-async function linesOf(log: 'json' | 'text', targets: readonly string[], headers = {}): Promise<string[]> {
+/** The log of requests in process for these targets, line by line. */
+async function linesOf(
+  options: PetstoreOptions,
+  targets: readonly string[],
+  init: RequestInit = {},
+): Promise<string[]> {
   const logStream = new FakeStream()
-  const petstore = createPetstore({ apiKeys: [KEY], log, logStream })
-  for (const target of targets) await petstore.fetch(`http://any.example${target}`, { headers })
+  const petstore = createPetstore({ apiKeys: [KEY], ...options, logStream })
+  for (const target of targets) await petstore.fetch(`http://any.example${target}`, init)
   await petstore.close()
   return logStream.text.split('\n').slice(0, -1)
 }
 
-test('in JSON, a line tells all of a request but header, body and query values; a probe has none', async (t) => {
+/** What the log shows of a target, in either format. */
+async function shownOf(target: string, apiKeys = [KEY]): Promise<string> {
+  const [json = ''] = await linesOf({ apiKeys, log: 'json' }, [target])
+  const [text = ''] = await linesOf({ apiKeys, log: 'text' }, [target])
+  const { path } = JSON.parse(json)
+  assert.equal(text.split(' ')[2], path)
+  return path
+}
+
+test('logs all of a request in JSON but its header, body and query values', async (t) => {
   const logStream = new FakeStream()
   const petstore = await start(t, { log: 'json', logStream })
-  petstore.inject({ operation: 'createPet', delay: 1 }) // as long as a disk may take
-  const started = performance.now()
   const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': FORWARDED, cookie: 'secret' }
   await check(petstore, 'GET', '/v1/pets?limit=5&status=sold', 200, { headers })
   await check(petstore, 'POST', '/v1/pets', 201, { body: REX })
-  for (const probe of ['/livez', '/readyz']) await check(petstore, 'GET', probe, 200)
-  const coded = await check(petstore, 'POST', '/v1/pets', 415, { headers: { 'content-encoding': 'gzip' }, body: REX })
-  const { body } = await check(petstore, 'PUT', '/v1/pets', '405 method_not_allowed')
-  const refused = await check(petstore, 'GET', '/v1/pets/1', '401 unauthorized', { headers: { authorization: '' } })
+  const put = await check(petstore, 'PUT', '/v1/pets', '405 method_not_allowed')
+  const noKey = { headers: { authorization: '' } }
+  const refused = await check(petstore, 'GET', '/v1/pets/1', '401 unauthorized', noKey)
   await check(petstore, 'HEAD', '/v1/pets', 200, { headers: { 'x-request-id': 'not one' } })
+  await petstore.log.flush()
+  const remote = '127.0.0.1'
+  const list = { method: 'GET', path: '/v1/pets', operation: 'listPets', status: 200, remote }
+  const post = { method: 'POST', path: '/v1/pets', operation: 'createPet', status: 201, remote }
+  const one = { method: 'GET', path: '/v1/pets/1', operation: 'getPet', status: 401, remote }
+  const path = '/v1/pets?limit=*&status=*'
+  assert.deepEqual(entriesOf(logStream), [
+    { ...list, path, bytes: 2, requestId: 'r-1', forwardedFor: FORWARDED },
+    { ...post, bytes: 36 },
+    { method: 'PUT', path: '/v1/pets', status: 405, bytes: put.body.length, remote },
+    { ...one, bytes: refused.body.length },
+    { ...list, method: 'HEAD', bytes: 0 },
+  ])
+})
+
+/** The lines of a JSON log, without the members that differ each time; those are checked. */
+function entriesOf({ text }: FakeStream): unknown[] {
+  const lines = text.split('\n').slice(0, -1)
+  return lines.map((line) => {
+    const { time, level, ms, ...entry } = JSON.parse(line)
+    assert.match(time, new RegExp(`^${TIME}$`))
+    assert.equal(level, entry.status === 500 ? 'error' : 'info')
+    assert.match(String(ms), /^\d+(\.\d{1,3})?$/) // to the microsecond
+    return entry
+  })
+}
+
+test('logs a 500 as an error, and a request whose client left with status null', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
   for (const status of [500, 503]) {
     petstore.inject({ operation: 'getPet', status })
     await check(petstore, 'GET', '/v1/pets/1', status)
   }
   petstore.inject({ operation: 'getPet', hangUp: true })
   await assert.rejects(send(petstore, 'GET', '/v1/pets/1'))
-  await logStream.until(/null.*\n/)
-  const lines = logStream.text.split('\n').slice(0, -1)
-  const entries = lines.map((line) => {
-    const { time, level, ms, ...entry } = JSON.parse(line)
-    assert.equal(level, entry.status === 500 ? 'error' : 'info')
-    assert.match(time, new RegExp(`^${TIME}$`))
-    assert.ok(/^\d+(\.\d{1,3})?$/.test(String(ms)), line) // to the microsecond
-    assert.ok(ms <= performance.now() - started, line)
-    return entry
-  })
-  const remote = '127.0.0.1'
-  const list = { method: 'GET', path: '/v1/pets', operation: 'listPets', status: 200, remote }
-  const post = { method: 'POST', path: '/v1/pets', operation: 'createPet', remote }
-  const one = { method: 'GET', path: '/v1/pets/1', operation: 'getPet', remote }
-  assert.deepEqual(entries, [
-    { ...list, path: '/v1/pets?limit=…&status=…', bytes: 2, requestId: 'r-1', forwardedFor: FORWARDED },
-    { ...post, status: 201, bytes: 36 },
-    { ...post, status: 415, bytes: coded.body.length },
-    { method: 'PUT', path: '/v1/pets', status: 405, bytes: body.length, remote },
-    { ...one, status: 401, bytes: refused.body.length },
-    { ...list, method: 'HEAD', bytes: 0 },
-    { ...one, status: 500, bytes: 78 },
-    { ...one, status: 503, bytes: 78 },
-    { method: 'GET', path: '/v1/pets/1', operation: 'getPet', status: null, bytes: 0 }, // its client left
-  ])
+  await petstore.close()
+  const seen = [...logStream.text.matchAll(/"level":"(\w+)".*"status":(\w+)/g)]
+  assert.deepEqual(
+    seen.map(([, level, status]) => `${level} ${status}`),
+    ['error 500', 'info 503', 'info null'],
+  )
 })
 
-test('in text, a line tells the same, with a question mark for what could command a terminal', async (t) => {
+test('measures the time from the head of a request to its response', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
+  petstore.inject({ operation: 'listPets', delay: 20 })
+  const began = performance.now()
+  await check(petstore, 'GET', '/v1/pets', 200)
+  const took = performance.now() - began
+  await petstore.close()
+  const { ms } = JSON.parse(logStream.text)
+  assert.ok(ms >= 19 && ms <= took, `${ms} of ${took}`)
+})
+
+test('does not log probes', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
+  for (const probe of ['/livez', '/readyz']) await check(petstore, 'GET', probe, 200)
+  await petstore.close()
+  assert.equal(logStream.text, '')
+})
+
+test('logs the same in text', async (t) => {
   const logStream = new FakeStream()
   const petstore = await start(t, { log: 'text', logStream })
-  const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': FORWARDED }
+  const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': '203.0.113.9' }
   await check(petstore, 'GET', '/v1/pets?a=1', 200, { headers })
-  await open(t, petstore, get('/v1/none', 'X-Forwarded-For: \x9b2J\t\xe9'))
-  await logStream.until(/none.*\n/)
-  await open(t, petstore, postChunked('zz\r\n'))
-  await logStream.until(/POST.*\n/)
-  await open(t, petstore, 'garbage\r\n\r\n')
-  await logStream.until(/ - - .*\n/)
+  await (await open(t, petstore, postChunked('zz\r\n'))).read()
+  await (await open(t, petstore, 'garbage\r\n\r\n')).read()
   petstore.inject({ operation: 'listPets', hangUp: true })
-  await open(t, petstore, get())
-  const ms = '\\d+(\\.\\d+)? ms'
-  const lines = [
-    `${TIME} GET /v1/pets\\?a=… 200 ${ms} 2 B operation=listPets requestId=r-1 remote=127.0.0.1 forwardedFor=${FORWARDED}`,
-    `${TIME} GET /v1/none 404 ${ms} \\d+ B remote=127.0.0.1 forwardedFor=\\?2J\\?é`,
-    `${TIME} POST /v1/pets 400 ${ms} \\d+ B operation=createPet remote=127.0.0.1`,
-    `${TIME} - - 400 0 ms \\d+ B remote=127.0.0.1`,
-    `${TIME} GET /v1/pets client left ${ms} 0 B operation=listPets`,
-  ]
-  await logStream.until(new RegExp(`^${lines.join('\n')}\n$`))
-})
-
-test('in JSON, what is not ASCII is escaped, so that a line stays a line', async (t) => {
-  const logStream = new FakeStream()
-  await open(t, await start(t, { log: 'json', logStream }), get('/v1/"', 'X-Forwarded-For: \x9b2J\t"\xe9'))
-  await logStream.until(/"path":"\/v1\/\\"".*"forwardedFor":"\\u009b2J\\t\\"\\u00e9"\}\n$/)
-})
-
-test('a target keeps its path and the names of its query; values are hidden, and keys wherever they are', async () => {
-  const encoded = [...Buffer.from(KEY)].map((byte) => `%${byte.toString(16).toUpperCase()}`).join('')
-  const rows = {
-    '/v1/%70ets/a=b&c': '/v1/%70ets/a=b&c',
-    '/v1/pets?a=1&b=&c&d==2=3': '/v1/pets?a=…&b=…&c&d=…',
-    '/v1/pets?a=1?b=2': '/v1/pets?a=…',
-    '/v1/a=b?c=d': '/v1/a=b?c=…',
-    [`/v1/${KEY}/x${KEY}x?${KEY}&a=${KEY}`]: '/v1/[key]/x[key]x?[key]&a=…',
-    [`/v1/${KEY.toUpperCase()}`]: '/v1/[key]', // it may be half of the key
-    [`/v1/%6b%65%79${KEY.slice(3)}/%20`]: '/v1/[key]/%20',
-    [`/v1/${encoded}`]: '/v1/[key]',
-    [`/v1/${KEY.slice(1)}`]: `/v1/${KEY.slice(1)}`,
-  }
-  for (const log of ['json', 'text'] as const) {
-    const lines = await linesOf(log, Object.keys(rows))
-    const paths = lines.map((line) => (log === 'json' ? JSON.parse(line).path : line.split(' ')[2]))
-    assert.deepEqual(paths, Object.values(rows))
-    const headers = { 'x-request-id': `a-${KEY}`, 'x-forwarded-for': `${KEY}, ${KEY}` }
-    const [line = ''] = await linesOf(log, [`/v1/pets?${KEY}`], headers)
-    assert.doesNotMatch(line, new RegExp(KEY))
-    assert.equal(line.split('[key]').length, 5)
-  }
-})
-
-test('keys that are rotated in are hidden, though their paths were logged before; of two the longer is hidden whole', async () => {
-  const logStream = new FakeStream()
-  const petstore = createPetstore({ apiKeys: ['An-Old-Key'], log: 'json', logStream })
-  const paths = ['/v1/a+b/c.d==', '/v1/a%2Bb%2Fc.d%3D%3D', '/v1/aab/cxd==', '/v1/An-Old-Key-and-more', '/v1/$&$&$&$&']
-  for (const keys of [['An-Old-Key'], ['a+b/c.d==', 'An-Old-Key', 'An-Old-Key-and-more'], ['another-key']]) {
-    petstore.replaceKeys(keys)
-    for (const path of paths) await petstore.fetch(`http://any.example${path}`)
-  }
+  await assert.rejects(send(petstore, 'GET', '/v1/pets'))
   await petstore.close()
-  const shown = [...logStream.text.matchAll(/"path":"(.*?)"/g)].map(([, path]) => path)
-  const hidden = ['/v1/[key]', '/v1/[key]', paths[2], '/v1/[key]', paths[4]]
-  assert.deepEqual(shown, [...paths.with(3, '/v1/[key]-and-more'), ...hidden, ...paths])
+  const ms = '\\d+(\\.\\d+)? ms'
+  const remote = 'remote=127.0.0.1'
+  const forwarded = 'forwardedFor=203.0.113.9'
+  const lines = [
+    `GET /v1/pets\\?a=\\* 200 ${ms} 2 B operation=listPets requestId=r-1 ${remote} ${forwarded}`,
+    `POST /v1/pets 400 ${ms} \\d+ B operation=createPet ${remote}`,
+    `- - 400 0 ms \\d+ B ${remote}`,
+    `GET /v1/pets client left ${ms} 0 B operation=listPets ${remote}`,
+  ]
+  const pattern = lines.map((line) => `${TIME} ${line}\n`).join('')
+  assert.match(logStream.text, new RegExp(`^${pattern}$`))
 })
+
+const FORGERIES: Record<string, string> = {
+  '1.2.3.4 status=200 remote=10.0.0.1': '"1.2.3.4 status=200 remote=10.0.0.1"',
+  [FORWARDED]: `"${FORWARDED}"`,
+  '1.2.3.4"': '"1.2.3.4\\""',
+  '1.2.3.4\\': '"1.2.3.4\\\\"',
+  '\x9b2J\t\xe9': '"\\u009b2J\\t\\u00e9"',
+  '1.2.3.4': '1.2.3.4',
+}
+
+for (const [sent, text] of Object.entries(FORGERIES)) {
+  test(`quotes X-Forwarded-For in text unless it is one word: ${text}`, async (t) => {
+    const logStream = new FakeStream()
+    const petstore = await start(t, { log: 'text', logStream })
+    await (await open(t, petstore, get('/v1/none', `X-Forwarded-For: ${sent}`))).read()
+    await petstore.close()
+    assert.ok(logStream.text.endsWith(` remote=127.0.0.1 forwardedFor=${text}\n`), logStream.text)
+  })
+}
+
+test('escapes in JSON whatever is not ASCII or could end a line', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
+  await (await open(t, petstore, get('/v1/"', 'X-Forwarded-For: \x9b2J\t"\xe9'))).read()
+  await petstore.close()
+  const { path, forwardedFor } = JSON.parse(logStream.text)
+  assert.deepEqual([path, forwardedFor], ['/v1/"', '\x9b2J\t"\xe9'])
+  assert.match(logStream.text, /^[ -~]+\n$/)
+})
+
+const PERCENT_ENCODED = [...Buffer.from(KEY)]
+  .map((byte) => `%${byte.toString(16).toUpperCase()}`)
+  .join('')
+
+const TARGETS: Record<string, [sent: string, shown: string]> = {
+  'its path': ['/v1/%70ets/a=b&c', '/v1/%70ets/a=b&c'],
+  'names with a "="': ['/v1/pets?a=1&b=&d==2=3', '/v1/pets?a=*&b=*&d=*'],
+  'nothing that has no "="': ['/v1/pets?some-secret&a=1&&', '/v1/pets?*&a=*&&'],
+  'no second question mark': ['/v1/pets?a=1?b=2', '/v1/pets?a=*'],
+  'a "=" in the path': ['/v1/a=b?c=d', '/v1/a=b?c=*'],
+  'no key': [`/v1/${KEY}/x${KEY}x`, '/v1/[key]/x[key]x'],
+  'no key as a name': [`/v1/pets?${KEY}=1&a=${KEY}`, '/v1/pets?[key]=*&a=*'],
+  'no key in another letter case': [`/v1/${KEY.toUpperCase()}`, '/v1/[key]'],
+  'no key that is percent-encoded': [`/v1/${PERCENT_ENCODED}`, '/v1/[key]'],
+  'no key encoded in part': [`/v1/%6b%65%79${KEY.slice(3)}/%20`, '/v1/[key]/%20'],
+  'no key after a percent sign': [`/v1/%${KEY}`, '/v1/%[key]'],
+  'a part of a key': [`/v1/${KEY.slice(1)}`, `/v1/${KEY.slice(1)}`],
+}
+
+for (const [what, [sent, shown]] of Object.entries(TARGETS)) {
+  test(`shows of a target ${what}`, async () => {
+    assert.equal(await shownOf(sent), shown)
+  })
+}
+
+for (const log of ['json', 'text'] as const) {
+  test(`redacts a key wherever a client can put it (${log})`, async () => {
+    const headers = { 'x-request-id': `a-${KEY}`, 'x-forwarded-for': `${KEY}, ${KEY}` }
+    const [line = ''] = await linesOf({ log }, [`/v1/${KEY}`], { method: KEY, headers })
+    assert.doesNotMatch(line, new RegExp(KEY))
+    assert.equal(line.split('[key]').length, 6)
+  })
+
+  test(`redacts a key in an event (${log})`, async () => {
+    const logStream = new FakeStream()
+    const petstore = createPetstore({ apiKeys: [KEY], log, logStream })
+    petstore.log.event('error', `Error: no ${KEY}\n    at ${encodeURIComponent(KEY)}`)
+    await petstore.close()
+    assert.doesNotMatch(logStream.text, new RegExp(KEY))
+    assert.equal(logStream.text.split('[key]').length, 3)
+  })
+}
+
+test('redacts the keys that are valid now, also after others have replaced them', async () => {
+  const logStream = new FakeStream()
+  const petstore = createPetstore({ apiKeys: ['An-Old-Key'], log: 'text', logStream })
+  const fetchAll = async () => {
+    for (const path of ['An-Old-Key', 'a+b/c.d==', 'a%2Bb%2Fc.d%3D%3D', 'aab/cxd=='])
+      await petstore.fetch(`http://any.example/${path}`)
+  }
+  await fetchAll()
+  petstore.replaceKeys(['a+b/c.d=='])
+  await fetchAll()
+  await petstore.close()
+  const shown = [...logStream.text.matchAll(/GET \/(\S+)/g)].map(([, path]) => path)
+  const before = ['[key]', 'a+b/c.d==', 'a%2Bb%2Fc.d%3D%3D', 'aab/cxd==']
+  assert.deepEqual(shown, [...before, 'An-Old-Key', '[key]', '[key]', 'aab/cxd=='])
+})
+
+test('redacts the longest of keys that begin alike, and no part of other text', async () => {
+  const apiKeys = ['key-of-me', 'key-of-me-too', 'key-of-me-today', 'key-of-yours']
+  const shown = {
+    'key-of-me': '[key]',
+    'key-of-me-to': '[key]-to',
+    'key-of-me-too': '[key]',
+    'key-of-me-todays': '[key]s',
+    'key-of-mf': 'key-of-mf',
+    'key-of-z': 'key-of-z',
+  }
+  const target = `/${Object.keys(shown).join('/')}`
+  assert.equal(await shownOf(target, apiKeys), `/${Object.values(shown).join('/')}`)
+})
+
+test('redacts a key in a recorded body, with the escapes of JSON', async () => {
+  const petstore = createPetstore({ apiKeys: ['review/key+1'] })
+  const escaped = ['review\\/key+1', 'review\\u002fkey\\u002B1', '\\u0072eview\\/KEY%2b1']
+  const body = ['review/key+1', ...escaped, '\\review/key+1'].join(' ')
+  const headers = { ...petstore.headers, 'content-type': 'application/json' }
+  await petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers, body })
+  assert.equal(petstore.requests[0]?.body, '[key] [key] [key] [key] \\[key]')
+})
+
+test('writes the lines of five milliseconds at once', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const logStream = new FakeStream()
+  const { mock } = t.mock.method(logStream, 'write')
+  const petstore = createPetstore({ log: 'text', logStream })
+  for (let count = 0; count < 3; count++) {
+    petstore.log.event('info', 'a line')
+    await turn()
+  }
+  assert.equal(mock.callCount(), 0)
+  t.mock.timers.tick(5)
+  assert.equal(mock.callCount(), 1)
+  assert.match(logStream.text, /^(.*a line\n){3}$/)
+})
+
+test('does not keep the process alive for lines that are not written yet', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const petstore = createPetstore({ log: 'text', logStream: new FakeStream() })
+  const before = timers()
+  petstore.log.event('info', 'a line')
+  assert.equal(timers(), before)
+  await petstore.close()
+})
+
+const EXITS = {
+  'ends by itself': '',
+  'calls process.exit()': 'process.exit()',
+  throws: 'throw new Error("a crash")',
+}
+
+for (const [how, code] of Object.entries(EXITS)) {
+  test(`loses no line when the process ${how}`, () => {
+    const petstore = new URL('../../src/petstore.ts', import.meta.url)
+    const script = `import { createPetstore } from '${petstore}'
+createPetstore({ log: 'text' }).log.event('info', 'the last'); ${code}`
+    const args = ['--import', 'tsx', '--input-type=module', '--eval', script]
+    const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+    assert.match(stdout, /info: the last\n$/)
+  })
+}
 
 test('close() waits until the last line is taken', async (t) => {
   const logStream = new FakeStream()
@@ -146,27 +297,77 @@ test('close() waits until the last line is taken', async (t) => {
   await closing
 })
 
-test('close() ends where the reader of the log has stalled for good', async () => {
+test('close() ends if the reader of the log has stalled for good', async () => {
   const logStream = Object.assign(new FakeStream(), { write: () => true })
   const petstore = await startPetstore({ log: 'text', logStream })
   petstore.log.event('info', 'nobody takes this')
   await petstore.close()
 })
 
-test('16 MiB wait for a slow reader; the lines beyond are dropped, and counted once there is room', async () => {
+test('drops the lines beyond 16 MiB that wait for a slow reader, and counts them', async () => {
   const logStream = new FakeStream()
   const petstore = createPetstore({ log: 'text', logStream })
   const write = async (text: string, waiting: number) => {
     Object.defineProperty(logStream, 'writableLength', { value: waiting, configurable: true })
     petstore.log.event('info', text)
     await petstore.fetch(`${petstore.url}/pets`)
-    await turn()
+    await petstore.log.flush()
   }
   await write('still kept', MAX_WAITING_BYTES)
   for (let count = 0; count < 3; count++) await write('dropped', MAX_WAITING_BYTES + 1)
   await write('kept again', 0)
   await write('and counted once', 0)
-  const shown = [...logStream.text.matchAll(/^\S+ (?!GET )(.*)$/gm)].map(([, line]) => line)
   const counted = "warn: 6 lines were dropped: the log's reader is too slow"
-  assert.deepEqual(shown, ['info: still kept', 'info: kept again', counted, 'info: and counted once'])
+  const events = [...logStream.text.matchAll(/^\S+ (?!GET )(.*)$/gm)].map(([, event]) => event)
+  const kept = ['info: still kept', 'info: kept again']
+  assert.deepEqual(events, [...kept, counted, 'info: and counted once'])
 })
+
+/** Makes writes wait for an outcome; returns those that wait. */
+function holdWrites(t: TestContext, stream: FakeStream): ((error: Error | null) => void)[] {
+  const held: ((error: Error | null) => void)[] = []
+  t.mock.method(stream, 'write', (text: string, done: (error: Error | null) => void) => {
+    stream.text += text
+    if (text !== '') held.push(done)
+    else done(null)
+    return true
+  })
+  return held
+}
+
+test('counts the lines of every write that failed while others were on their way', async (t) => {
+  const logStream = new FakeStream()
+  const held = holdWrites(t, logStream)
+  const petstore = createPetstore({ log: 'text', logStream })
+  for (const line of ['one', 'two']) {
+    petstore.log.event('info', line)
+    await petstore.log.flush()
+  }
+  for (const fail of held) fail(Object.assign(new Error('no space'), { code: 'ENOSPC' }))
+  petstore.log.event('info', 'three')
+  await petstore.log.flush()
+  assert.match(logStream.text, /\n\n\n.* info: three\n.* warn: 2 lines were dropped: no space\n$/)
+})
+
+const CLOSED = {
+  'whose reader is gone': 'EPIPE',
+  'that is destroyed': 'ERR_STREAM_DESTROYED',
+  'that has ended': 'ERR_STREAM_WRITE_AFTER_END',
+}
+
+for (const [which, code] of Object.entries(CLOSED)) {
+  test(`ends the log for a stream ${which}, and says so once`, async (t) => {
+    const logStream = new FakeStream()
+    const held = holdWrites(t, logStream)
+    const { mock } = t.mock.method(console, 'error', () => {})
+    const petstore = createPetstore({ log: 'text', logStream })
+    petstore.log.event('info', 'one')
+    await petstore.log.flush()
+    for (const fail of held) fail(Object.assign(new Error(`it is ${code}`), { code }))
+    petstore.log.event('info', 'two')
+    await petstore.log.flush()
+    assert.doesNotMatch(logStream.text, /two/)
+    const said = mock.calls.map(({ arguments: [text] }) => text)
+    assert.deepEqual(said, [`petstore-server: the log has ended: it is ${code}`])
+  })
+}

@@ -16,9 +16,14 @@ export function get(target = '/v1/pets', ...lines: string[]): string {
   return request(`GET ${target} HTTP/1.1`, [HOST, BEARER, ...lines])
 }
 
-/** The head of a createPet whose body has so many bytes. */
+/** The head of a POST with this Content-Length. */
 export function postHead(contentLength: number, ...lines: string[]): string {
-  return request('POST /v1/pets HTTP/1.1', [HOST, BEARER, `Content-Length: ${contentLength}`, ...lines])
+  return request('POST /v1/pets HTTP/1.1', [
+    HOST,
+    BEARER,
+    `Content-Length: ${contentLength}`,
+    ...lines,
+  ])
 }
 
 export function post(body: string = REX, ...lines: string[]): string {
@@ -33,7 +38,7 @@ export function chunk(content: string): string {
   return `${Buffer.byteLength(content).toString(16)}\r\n${content}\r\n`
 }
 
-/** Opens a connection, which is `unread` if it is to, and writes these bytes on it, each character one. */
+/** Opens a connection and writes a text in Latin-1. If `unread`, it does not read. */
 export async function open(
   t: TestContext,
   server: { url: string },
@@ -46,7 +51,7 @@ export async function open(
   return connection
 }
 
-/** Makes a server listen; the end of the test closes it. Returns its URL. */
+/** Makes a server listen until the end of the test. Returns its URL. */
 export async function listen(t: TestContext, server: Server): Promise<string> {
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.after(() => server.close())

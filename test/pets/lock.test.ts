@@ -9,15 +9,21 @@ import { folderOf } from '../support.ts'
 
 const takeAndRelease = (file: string) => takeLock(file).then((release) => release())
 
-test('a process that is stopped holds its lock; one that was killed does not', async (t) => {
+test('a stopped process keeps its lock; a killed one does not', async (t) => {
   const folder = folderOf(t)
-  const script = `import { takeLock } from './src/pets/lock.ts'; await takeLock('${folder}/pets'); setInterval(() => {}, 1e6); console.log('held')`
+  const script = `import { takeLock } from './src/pets/lock.ts'
+    await takeLock('${folder}/pets')
+    setInterval(() => {}, 1e6)
+    console.log('held')`
   const args = ['--import', 'tsx', '--input-type=module', '-e', script]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   t.after(() => child.kill('SIGKILL'))
   await once(child.stdout, 'data')
   child.kill('SIGSTOP')
-  await assert.rejects(takeLock(`${folder}/pets`), /is in use by a process that does not say who it is/)
+  await assert.rejects(
+    takeLock(`${folder}/pets`),
+    /is in use by a process that does not say who it is/,
+  )
   child.kill('SIGKILL')
   await once(child, 'exit')
   assert.equal(readdirSync(folder).length, 1)
@@ -25,12 +31,14 @@ test('a process that is stopped holds its lock; one that was killed does not', a
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('of many that come at once, also to a lock left behind, one takes it', async (t) => {
+test('one of many contenders takes a lock, even if a dead one is left', async (t) => {
   const folder = folderOf(t)
   for (let round = 0; round < 20; round++) {
     const left = createServer().listen(`${folder}/left`)
     await once(left, 'listening')
-    const taken = await Promise.allSettled(Array.from({ length: 8 }, () => takeLock(`${folder}/pets`)))
+    const taken = await Promise.allSettled(
+      Array.from({ length: 8 }, () => takeLock(`${folder}/pets`)),
+    )
     const releases = taken.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     assert.equal(releases.length, 1)
     for (const release of releases) await release()
@@ -39,7 +47,7 @@ test('of many that come at once, also to a lock left behind, one takes it', asyn
   }
 })
 
-test('a file that is no socket is left alone, whatever it is called', async (t) => {
+test('leaves a file that is not a socket alone, whatever its name', async (t) => {
   const folder = folderOf(t)
   writeFileSync(`${folder}/pets.lock.mine`, 'mine')
   mkdirSync(`${folder}/pets.lock.yours`)
@@ -47,7 +55,7 @@ test('a file that is no socket is left alone, whatever it is called', async (t) 
   assert.deepEqual(readdirSync(folder), ['pets.lock.mine', 'pets.lock.yours'])
 })
 
-test('who asks for the owner and hangs up, or stays, harms nobody', async (t) => {
+test('releases a lock although somebody asks for its owner and hangs up, or stays', async (t) => {
   const folder = folderOf(t)
   const release = await takeLock(`${folder}/pets`)
   const [name = ''] = readdirSync(folder)
@@ -59,7 +67,7 @@ test('who asks for the owner and hangs up, or stays, harms nobody', async (t) =>
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('an owner that cannot answer at once, because it has no file descriptor left say, keeps its lock', async (t) => {
+test('an owner that lacks file descriptors to respond at once keeps its lock', async (t) => {
   const folder = folderOf(t)
   let count = 0
   const owner = createServer((socket) => socket.end(count++ < 3 ? '' : 'itself'))
@@ -68,7 +76,7 @@ test('an owner that cannot answer at once, because it has no file descriptor lef
   await assert.rejects(takeLock(`${folder}/pets`), /is in use by itself$/)
 })
 
-test('a place that takes no socket is refused with the reason', async (t) => {
+test('refuses a path that no socket can have, with the reason', async (t) => {
   const folder = folderOf(t)
   await assert.rejects(takeLock(`${folder}/none/pets`), /^Error: listen (?:ENOENT|EACCES)/)
   const room = 103 - Buffer.byteLength(`${folder}/.lock.12345678`)

@@ -1,4 +1,4 @@
-// A real browser, what is wrong with a page in it, and the two ways to use one: mouse and keyboard.
+// A real browser, the problems of a page in it, and two hands to use it: mouse and keyboard.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import type { TestContext } from 'node:test'
@@ -7,7 +7,13 @@ import { folderOf } from '../support.ts'
 import { must } from './packages.ts'
 
 const PACKAGES = ['playwright-core@1.64.1', 'axe-core@4.14.1']
-const ARGS = ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-background-networking']
+const ARGS = [
+  '--no-sandbox',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--host-resolver-rules=MAP evil.example 127.0.0.1', // another origin, and DNS rebinding
+]
 
 export interface Locator {
   click(): Promise<void>
@@ -32,50 +38,81 @@ export interface Page {
   on(event: 'console', listener: (message: { type(): string; text(): string }) => void): void
   on(event: 'pageerror', listener: (error: Error) => void): void
   on(event: 'dialog', listener: (dialog: { message(): string }) => void): void
-  on(event: 'request', listener: (request: { url(): string; headers(): Record<string, string> }) => void): void
+  on(event: 'response', listener: (response: { url(): string; status(): number }) => void): void
+  on(
+    event: 'request',
+    listener: (request: { url(): string; headers(): Record<string, string> }) => void,
+  ): void
 }
 
 interface Browser {
-  newContext(options: object): Promise<{ setDefaultTimeout(milliseconds: number): void; newPage(): Promise<Page> }>
+  newContext(
+    options: object,
+  ): Promise<{ setDefaultTimeout(milliseconds: number): void; newPage(): Promise<Page> }>
   close(): Promise<void>
 }
 
 export interface Chromium {
-  /** Opens a tab with a session of its own; whatever goes wrong in it fails the test at its end. */
+  /** Opens a tab with a session of its own. Any problem in it fails the test at its end. */
   open(t: TestContext, origin: string, look?: object): Promise<Page>
-  /** Asserts that axe finds nothing, and that nothing stands beyond the right edge. */
+  /** Opens a tab on any site, and ignores its problems. */
+  visit(url: string): Promise<Page>
+  /** Asserts that axe finds nothing, and that nothing overflows the right edge. */
   check(page: Page, what: string): Promise<void>
 }
 
 export async function launch(t: TestContext): Promise<Chromium> {
   const folder = folderOf(t)
-  must('npm', 'install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ...PACKAGES)
+  must(
+    'npm',
+    'install',
+    '--no-audit',
+    '--no-fund',
+    '--ignore-scripts',
+    '--prefix',
+    folder,
+    ...PACKAGES,
+  )
   const modules = `${folder}/node_modules`
   const axe = readFileSync(`${modules}/axe-core/axe.min.js`, 'utf8')
   const { chromium } = await import(pathToFileURL(`${modules}/playwright-core/index.mjs`).href)
-  const browser: Browser = await chromium.launch({ executablePath: must('which', 'chromium').trim(), args: ARGS })
+  const browser: Browser = await chromium.launch({
+    executablePath: must('which', 'chromium').trim(),
+    args: ARGS,
+  })
   t.after(() => browser.close())
   return {
     async open(t, origin, look = {}) {
-      const context = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'], ...look })
+      const context = await browser.newContext({
+        permissions: ['clipboard-read', 'clipboard-write'],
+        ...look,
+      })
       context.setDefaultTimeout(300_000)
       const page = await context.newPage()
       const problems = problemsOf(page, origin)
       t.after(() => assert.deepEqual(problems, []))
       await page.addInitScript(
-        'addEventListener("securitypolicyviolation", (event) => console.error("policy:", event.violatedDirective))',
+        `addEventListener('securitypolicyviolation', ({ violatedDirective }) =>
+          console.error('policy:', violatedDirective))`,
       )
       await page.goto(`${origin}/`)
+      return page
+    },
+    async visit(url) {
+      const page = await (await browser.newContext({})).newPage()
+      await page.goto(url)
       return page
     },
     async check(page, what) {
       await page.evaluate(axe)
       const violations = await page.evaluate<unknown[]>(
         `axe.run().then(({ violations }) => violations.map(({ id, nodes }) =>
-          [id, ...nodes.map(({ html, failureSummary }) => html + ' ' + failureSummary)].join('\\n')))`,
+          id + nodes.map(({ html, failureSummary }) => '\\n' + html + ' ' + failureSummary)))`,
       )
       assert.deepEqual(violations, [], what)
-      const beyond = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+      const beyond = await page.evaluate<number>(
+        'document.documentElement.scrollWidth - innerWidth',
+      )
       assert.ok(beyond <= 0, `${what}: ${beyond} px beyond the edge`)
     },
   }
@@ -106,7 +143,7 @@ export async function shows(page: Page, seen: Seen): Promise<void> {
   }
 }
 
-/** What a hand does to which element, with which value, and what is seen then. */
+/** An action on an element, with a value, and what the page then shows. */
 export type Step = [act: keyof Hand, selector: string, value: string, seen?: Seen]
 
 export async function does(page: Page, hand: Hand, ...steps: readonly Step[]): Promise<void> {
@@ -116,7 +153,7 @@ export async function does(page: Page, hand: Hand, ...steps: readonly Step[]): P
   }
 }
 
-/** A way to press a button or switch a box, to type, to choose a radio button, and to pick an option of a select. */
+/** Presses a button or box, types a text, chooses a radio button, picks an option of a select. */
 export type Hand = Record<
   'press' | 'type' | 'choose' | 'pick',
   (page: Page, selector: string, value: string) => Promise<void>
@@ -125,27 +162,34 @@ export type Hand = Record<
 export const MOUSE: Hand = {
   press: (page, selector) => page.locator(selector).click(),
   type: (page, selector, text) => page.locator(selector).fill(text),
-  choose: (page, selector, value) => page.locator(`label:has(${selector}[value="${value}"])`).click(),
+  choose: (page, selector, value) =>
+    page.locator(`label:has(${selector}[value="${value}"])`).click(),
   pick: async (page, selector, value) => void (await page.locator(selector).selectOption(value)),
 }
 
 const isFocused = (page: Page, selector: string) =>
   page.evaluate<boolean>(`document.activeElement.matches(${JSON.stringify(selector)})`)
 
-/** Presses a key again and again, until something is so. */
-async function pressUntil(page: Page, key: string, most: number, isSo: () => Promise<boolean>): Promise<void> {
+/** Presses a key until something is true. */
+async function pressUntil(
+  page: Page,
+  key: string,
+  most: number,
+  isSo: () => Promise<boolean>,
+): Promise<void> {
   for (let presses = 0; !(await isSo()); presses++) {
     assert.ok(presses < most, `${key} does not lead to it: ${isSo}`)
     await page.keyboard.press(key)
   }
 }
 
-/** Goes on by Tab until an element has the focus, and asserts that this can be seen. */
+/** Presses Tab until an element has the focus, and asserts that it has an outline. */
 async function reach(page: Page, selector: string): Promise<void> {
   await pressUntil(page, 'Tab', 150, () => isFocused(page, selector))
   const outlines = await page.evaluate<string[]>(
     `[document.activeElement, document.activeElement.closest('label') ?? document.body]
-      .map((element) => getComputedStyle(element)).map((style) => style.outlineStyle + style.outlineWidth)`,
+      .map((element) => getComputedStyle(element))
+      .map(({ outlineStyle, outlineWidth }) => outlineStyle + outlineWidth)`,
   )
   assert.ok(outlines.includes('solid2px'), `${selector} has the focus and does not show it`)
 }
@@ -166,6 +210,11 @@ export const KEYBOARD: Hand = {
   },
   async pick(page, selector, value) {
     await reach(page, selector)
-    await pressUntil(page, 'ArrowUp', 10, async () => (await page.locator(selector).inputValue()) === value)
+    await pressUntil(
+      page,
+      'ArrowUp',
+      10,
+      async () => (await page.locator(selector).inputValue()) === value,
+    )
   },
 }

@@ -2,17 +2,27 @@ export const TS_JEST: Readonly<Record<string, string>> = {
   'package.json': JSON.stringify({
     private: true,
     scripts: { test: 'jest --preset ts-jest' },
-    devDependencies: { jest: '30.5.2', 'ts-jest': '29.4.15', typescript: '5.9.3', '@types/jest': '30.0.0' },
+    devDependencies: {
+      jest: '30.5.2',
+      'ts-jest': '29.4.15',
+      typescript: '5.9.3',
+      '@types/jest': '30.0.0',
+    },
   }),
-  'tsconfig.json': JSON.stringify({ compilerOptions: { module: 'node16', target: 'es2022', strict: true } }),
+  'tsconfig.json': JSON.stringify({
+    compilerOptions: { module: 'node16', target: 'es2022', strict: true },
+  }),
   'client.test.ts': `
-import { type Petstore, startPetstore } from 'petstore-server'
+import { type NewPet, type Petstore, startPetstore } from 'petstore-server'
 
 test('a socket and the page', async () => {
-  const petstore: Petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }] })
+  const pets: NewPet[] = [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }]
+  const petstore: Petstore = await startPetstore({ pets })
   const { url, headers } = petstore
-  expect(await (await fetch(url + '/pets', { headers })).text()).toContain('"categoryId":9007199254740993')
-  expect(await (await fetch(new URL('/', url))).text()).toContain('<script>')
+  const list = await fetch(url + '/pets', { headers })
+  expect(await list.text()).toContain('"categoryId":9007199254740993')
+  const page = await fetch(new URL('/', url))
+  expect(await page.text()).toContain('<script>')
   await petstore.close()
 })
 `,
@@ -20,47 +30,72 @@ test('a socket and the page', async () => {
 
 export const TYPES = `
 import { createPetstore, startPetstore } from 'petstore-server'
-import type { CreateOptions, Fault, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'
-import type { Pet, Petstore, PetstoreOptions, PetStatus, RecordedRequest } from 'petstore-server'
+import type { Fault, GetPetState, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'
+import type { PetstoreErrorCode, PetstoreOptions, StartOptions } from 'petstore-server'
+import type { Pet, Petstore, PetStatus, RecordedRequest } from 'petstore-server'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 type Flat<T> = { [K in keyof T]: T[K] }
 type Status = 'available' | 'pending' | 'sold'
-interface Named { name: string; categoryId: number | bigint; status?: Status }
+interface Named { name: string; categoryId: number | bigint; status?: Status | undefined }
 function same<A, B>(_: Same<A, B>): void {}
 
 same<[Int64, PetStatus], [number | bigint, Status]>(true)
 same<[Flat<NewPet>, Flat<Pet>], [Flat<Named>, Flat<Named & { id: number }>]>(true)
 same<OperationId, 'listPets' | 'createPet' | 'getPet' | 'listOrders'>(true)
 same<[Fault['operation'], NonNullable<Fault['status']>], [OperationId | '*', number]>(true)
-same<[PetstoreOptions['getPet'], PetstoreOptions['port']], ['deprecated' | 'gone' | undefined, number | undefined]>(true)
-same<Parameters<typeof startPetstore>, [options?: PetstoreOptions | undefined]>(true)
-same<Parameters<typeof createPetstore>, [options?: CreateOptions | undefined]>(true)
-same<[ReturnType<typeof startPetstore>, ReturnType<typeof createPetstore>], [Promise<Petstore>, Petstore]>(true)
+same<StartOptions['getPetState'], GetPetState | undefined>(true)
+same<StartOptions['port'], number | undefined>(true)
+same<Parameters<typeof startPetstore>, [options?: StartOptions | undefined]>(true)
+same<Parameters<typeof createPetstore>, [options?: PetstoreOptions | undefined]>(true)
+same<ReturnType<typeof startPetstore>, Promise<Petstore>>(true)
+same<ReturnType<typeof createPetstore>, Petstore>(true)
 same<[Petstore['fetch'], Petstore['requests']], [typeof fetch, RecordedRequest[]]>(true)
 same<[RecordedRequest['status'], RecordedRequest['key']], [number | null, number | null]>(true)
 same<ReturnType<Petstore['waitForRequests']>, Promise<RecordedRequest[]>>(true)
 
-export const nothing: PetstoreOptions & WaitOptions = { port: undefined, snapshot: undefined, timeout: undefined }
-export const delay: Fault = { operation: '*', times: 'always', status: undefined, delay: [1, 2], body: undefined }
-// @ts-expect-error: it is no status
+const optionErrors = ['invalid_option', 'invalid_pet'] as const
+const otherErrors = ['store_full', 'storage_failed', 'timeout', 'closed'] as const
+export const codes: PetstoreErrorCode[] = [...optionErrors, ...otherErrors]
+export const nothing: StartOptions & WaitOptions = { port: undefined, timeout: undefined }
+const always = { operation: '*', times: 'always' } as const
+export const delay: Fault = { ...always, status: undefined, delay: [1, 2], body: undefined }
+// @ts-expect-error: unknown status
 export const lost: NewPet = { name: 'Rex', categoryId: 1, status: 'lost' }
-// @ts-expect-error: it is no operation
+// @ts-expect-error: unknown operation
 export const fault: Fault = { operation: 'dropPets', status: 500 }
-// @ts-expect-error: it is no option
-export const options: PetstoreOptions = { prot: 8080 }
-// @ts-expect-error: without a socket there is no port
+// @ts-expect-error: no effect
+export const idle: Fault = { operation: '*', times: 2 }
+// @ts-expect-error: no response that could have a status
+export const silent: Fault = { operation: '*', hangUp: true, status: 500 }
+// @ts-expect-error: no response to cut
+export const uncut: Fault = { operation: '*', hangUp: true, body: 'cut' }
+// @ts-expect-error: Retry-After goes with a status
+export const soon: Fault = { operation: '*', delay: 1, retryAfter: 1 }
+// @ts-expect-error: petId goes with getPet
+export const ofOne: Fault = { operation: 'listPets', petId: 1, status: 500 }
+export const faults: readonly Fault[] = [
+  { operation: 'getPet', petId: 1, hangUp: true, delay: [1, 2] },
+  { operation: '*', status: 503, retryAfter: 1, body: 'garbled', rate: 0.5, seed: 1 },
+  { operation: 'createPet', body: 'cut' },
+]
+// @ts-expect-error: unknown option
+export const options: StartOptions = { prot: 8080 }
+// @ts-expect-error: no socket, no port
 export const petstore = createPetstore({ port: 8080 })
 export async function sold(): Promise<Pet[]> {
-  await using petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 2n ** 60n, status: 'sold' }] })
-  return petstore.add({ name: 'Tom', categoryId: 1 })
+  const pets: NewPet[] = [{ name: 'Rex', categoryId: 2n ** 60n, status: 'sold' }]
+  await using petstore = await startPetstore({ pets })
+  return petstore.add([{ name: 'Tom', categoryId: 1 }])
 }
 `
 
-/** A package `testcontainers` whose image is the installed package: it runs as a process, on ports of its own. */
+/** A stand-in for `testcontainers` that runs the installed package as a process. */
 export const TESTCONTAINERS = `
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+
+const MAIN = 'node_modules/petstore-server/dist/main.js'
 
 export const Wait = { forHttp: (path, port) => ({ path, port }) }
 
@@ -72,17 +107,25 @@ export class GenericContainer {
   withExposedPorts(...ports) { return Object.assign(this, { ports }) }
   withWaitStrategy(wait) { return Object.assign(this, { wait }) }
   async start() {
-    const ours = { PORT: '0', HOST: '127.0.0.1', PETSTORE_LOG: 'text', PETSTORE_CONTROL_PORT: '0', PETSTORE_CONTROL_HOST: '127.0.0.1' }
-    const child = spawn(process.execPath, ['node_modules/petstore-server/dist/main.js'], { env: { ...process.env, ...this.env, ...ours } })
-    process.once('exit', () => child.kill()) // also when the example fails
+    const here = { HOST: '127.0.0.1', PETSTORE_CONTROL_HOST: '127.0.0.1', PETSTORE_LOG: 'text' }
+    const env = { ...process.env, ...this.env, ...here, PORT: '0', PETSTORE_CONTROL_PORT: '0' }
+    const child = spawn(process.execPath, [MAIN], { env })
+    process.once('exit', () => child.kill()) // also if the example fails
+    let output = ''
     let urls = []
-    for (let output = ''; urls.length < 2; urls = output.match(/http:\\/\\/\\S+(?=\\n)/g) ?? []) {
+    while (urls.length < 2) {
       output += (await once(child.stdout, 'data'))[0]
+      urls = output.match(/http:\\/\\/\\S+(?=\\n)/g) ?? []
     }
     const getMappedPort = (port) => new URL(urls[this.ports.indexOf(port)]).port
-    const { status } = await fetch('http://127.0.0.1:' + getMappedPort(this.wait.port) + this.wait.path)
+    const { port, path } = this.wait
+    const { status } = await fetch('http://127.0.0.1:' + getMappedPort(port) + path)
     if (status !== 200) throw new Error('it is not ready: ' + status)
-    return { getHost: () => '127.0.0.1', getMappedPort, stop: () => (child.kill(), once(child, 'exit')) }
+    const stop = async () => {
+      child.kill()
+      await once(child, 'exit')
+    }
+    return { getHost: () => '127.0.0.1', getMappedPort, stop }
   }
 }
 `

@@ -1,40 +1,45 @@
-// The image, built by buildah and run by runc, which need no daemon; both are root's.
+// The image, built by buildah and run by runc: both run as root and need no daemon.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import fs from 'node:fs'
 import { basename } from 'node:path'
 import { after, before, describe, test, type TestContext } from 'node:test'
-import { greetingIn } from '../process.ts'
+import { Running } from '../process.ts'
 import { AUTHORIZATION, folderOf, KEY, temporaryFile } from '../support.ts'
 import { isHere, must, run } from './packages.ts'
 
 const NODE = '/nodejs/bin/node'
 const { version: VERSION } = JSON.parse(fs.readFileSync('package.json', 'utf8'))
-const ARGUMENTS = fs.readFileSync('Dockerfile', 'utf8').matchAll(/^ARG \w+_IMAGE=(.+)$/gm)
-const [BUILD_IMAGE = '', RUNTIME_IMAGE = ''] = Array.from(ARGUMENTS, ([, name]) => name)
+const BASES = fs.readFileSync('Dockerfile', 'utf8').matchAll(/^FROM (?:--\S+ )?(\S+)/gm)
+const [BUILD_IMAGE = '', RUNTIME_IMAGE = ''] = Array.from(BASES, ([, name]) => name)
 // Makes stand-ins for the base images where no registry can be reached.
 const STANDIN_IMAGES = '../shared/tools/standin-images'
-const BUILD = { SOURCE: 'https://git.example/petstore', REVISION: '0123abc', CREATED: '2026-11-21T00:00:00Z' }
+const BUILD = {
+  SOURCE: 'https://git.example/petstore',
+  REVISION: '0123abc',
+  CREATED: '2026-11-21T00:00:00Z',
+}
 
-/** Makes ready what builds and runs; returns why it cannot be, or false. */
+/** Prepares the container tools; returns what is missing. */
 function lacksEngine(): string | false {
-  if (run('unshare', '--mount', '--net', '--pid', '--fork', 'true').status !== 0) return 'no container may be made here'
+  if (run('unshare', '--mount', '--net', '--pid', '--fork', 'true').status !== 0)
+    return 'no container may be made here'
   const missing = ['buildah', 'debootstrap', 'runc'].filter((command) => !isHere(command))
   if (missing.length > 0) return `cannot be installed: ${missing.join(', ')}`
   process.env['BUILDAH_FORMAT'] = 'docker' // that of the OCI has no HEALTHCHECK
   process.env['STORAGE_DRIVER'] ??= 'vfs'
   process.env['BUILDAH_ISOLATION'] ??= 'chroot'
-  if (fs.existsSync(STANDIN_IMAGES)) must(STANDIN_IMAGES, `docker.io/library/${BUILD_IMAGE}`, RUNTIME_IMAGE)
+  if (fs.existsSync(STANDIN_IMAGES))
+    must(STANDIN_IMAGES, `docker.io/library/${BUILD_IMAGE}`, RUNTIME_IMAGE)
   return false
 }
 
-const [opened, built]: string[][] = [[], []]
+const opened: string[] = []
+const built: string[] = []
 
 /** An image: its configuration, and the file system that its containers see. */
 function open(name: string) {
   const container = must('buildah', 'from', '--pull-never', name).trim()
-  opened?.push(container)
+  opened.push(container)
   const { Docker } = JSON.parse(must('buildah', 'inspect', container))
   return { config: Docker.config, root: must('buildah', 'mount', container).trim() }
 }
@@ -42,30 +47,34 @@ function open(name: string) {
 type Image = ReturnType<typeof open>
 
 function build(...flags: readonly string[]): Image {
-  const name = `petstore-test-${process.pid}-${built?.length}`
+  const name = `petstore-test-${process.pid}-${built.length}`
   must('buildah', 'build', '-t', name, ...flags, '.')
-  built?.push(name)
+  built.push(name)
   return open(name)
 }
 
-/** What is in an image, each with its mode, owner, size and time. */
+/** The files of an image, each with its mode, owner, size and time. */
 function filesOf({ root }: Image): string[] {
-  return must('find', root, '-mindepth', '1', '-printf', '%P %M %U/%G %s %T@\n').trim().split('\n').sort()
+  const listed = must('find', root, '-mindepth', '1', '-printf', '%P %M %U/%G %s %T@\n')
+  return listed.trim().split('\n').sort()
 }
 
-/** What a container is told beside its image: `program` instead of its entry point, a volume at /data, another user. */
 interface Run {
   env?: readonly string[]
   args?: readonly string[]
-  program?: readonly string[]
-  volume?: string
+  program?: readonly string[] // instead of the entry point
+  volume?: string // at /data
   user?: string
 }
 
-/** Writes a bundle for runc: an image, and what docker would make of its configuration, read-only, without capabilities. */
-function bundleOf({ root, config }: Image, { env = [], args = [], program, volume, user }: Run): string {
+/** Writes a bundle for runc, as docker would: with a read-only root and no capabilities. */
+function bundleOf(
+  { root, config }: Image,
+  { env = [], args = [], program, volume, user }: Run,
+): string {
   const { User, Env, WorkingDir, Entrypoint } = config
   const [uid, gid] = (user ?? User).split(':').map(Number)
+  const data = { destination: '/data', type: 'bind', source: volume, options: ['bind'] }
   const bundle = {
     ociVersion: '1.0.2',
     process: {
@@ -80,7 +89,7 @@ function bundleOf({ root, config }: Image, { env = [], args = [], program, volum
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc' },
       { destination: '/dev', type: 'tmpfs', source: 'tmpfs', options: ['nosuid', 'mode=755'] },
-      ...(volume === undefined ? [] : [{ destination: '/data', type: 'bind', source: volume, options: ['bind'] }]),
+      ...(volume === undefined ? [] : [data]),
     ],
     linux: { namespaces: ['pid', 'network', 'ipc', 'uts', 'mount'].map((type) => ({ type })) },
   }
@@ -93,39 +102,41 @@ describe('the image', { skip: lacksEngine() }, () => {
   let image: Image
 
   before(() => {
-    image = build('--no-cache', ...Object.entries(BUILD).flatMap(([name, of]) => ['--build-arg', `${name}=${of}`]))
+    const pairs = Object.entries(BUILD).map(([name, value]) => `${name}=${value}`)
+    image = build('--no-cache', ...pairs.flatMap((pair) => ['--build-arg', pair]))
   })
   after(() => {
-    if (opened?.length) must('buildah', 'rm', ...opened)
-    if (built?.length) must('buildah', 'rmi', '--force', ...built)
+    if (opened.length > 0) must('buildah', 'rm', ...opened)
+    if (built.length > 0) must('buildah', 'rmi', '--force', ...built)
   })
 
   async function start(t: TestContext, options: Run) {
     const env = [`PETSTORE_API_KEYS=${KEY}`, 'PETSTORE_LOG=text', ...(options.env ?? [])]
     const bundle = bundleOf(image, { ...options, env })
     const name = basename(bundle)
-    const container = spawn('runc', ['run', '--bundle', bundle, name])
-    const ended = once(container, 'exit')
+    const container = new Running(['runc', 'run', '--bundle', bundle, name])
     t.after(async () => {
       run('runc', 'delete', '--force', name)
-      await ended
+      await container.exited
     })
-    await greetingIn(container.stdout)
+    await container.serves()
     const exec = (...argv: string[]) => run('runc', 'exec', name, ...argv)
     return {
       exec,
       /** Asks from within; from an address other than 127.0.0.1, as anybody outside would. */
       ask(path: string, init: RequestInit = {}) {
-        const request = { ...init, headers: { authorization: AUTHORIZATION, 'content-type': 'application/json' } }
-        const fetched = `await fetch('http://127.0.0.2:8080${path}', ${JSON.stringify(request)})`
-        const script = `const answer = ${fetched}; console.log(JSON.stringify([answer.status, await answer.json()]))`
+        const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
+        const request = JSON.stringify({ ...init, headers })
+        const script = `
+          const response = await fetch('http://127.0.0.2:8080${path}', ${request})
+          console.log(JSON.stringify([response.status, await response.json()]))`
         const { status, stdout, output } = exec(NODE, '--input-type=module', '-e', script)
         assert.equal(status, 0, output)
         return JSON.parse(stdout)
       },
       stop() {
         must('runc', 'kill', name, image.config.StopSignal)
-        return ended
+        return container.exited.then(({ status }) => status)
       },
     }
   }
@@ -145,28 +156,32 @@ describe('the image', { skip: lacksEngine() }, () => {
     ]
     for (const entry of known) assert.ok(shown.delete(entry), `${entry} is not in ${[...shown]}`)
     for (const entry of shown) assert.match(entry, /^app\/[\w-]+\.(?:js|json) -rw-r--r-- 0\/0$/)
-    const unwanted =
-      /(^|\/)((ba|da|a|z|k)?sh|busybox|np[mx]|corepack|yarn|tsc|node_modules|package\.json)$|\.ts$|\.map$/
-    const paths = all.map((file) => file.split(' ')[0] ?? '')
-    assert.deepEqual(paths.filter((path) => unwanted.test(path)), []) // prettier-ignore
+    const shell = '(?:ba|da|a|z|k)?sh|busybox'
+    const tools = `${shell}|np[mx]|corepack|yarn|tsc|node_modules|package\\.json`
+    const unwanted = new RegExp(`(?:^|/)(?:${tools}) |\\.(?:ts|map) `)
+    for (const file of all) assert.doesNotMatch(file, unwanted)
   })
 
-  test('is configured as it says', () => {
-    const { User, Env, Entrypoint, Cmd, ExposedPorts, StopSignal, Labels, Healthcheck } = image.config
+  test('has the configuration and the labels of its Dockerfile', () => {
+    const { User, Env, Entrypoint, Cmd, ExposedPorts, StopSignal, Labels, Healthcheck } =
+      image.config
     assert.ok(Env.includes('HOST=0.0.0.0'))
     assert.deepEqual([User, StopSignal, Cmd ?? []], ['65532:65532', 'SIGTERM', []])
     assert.deepEqual(Entrypoint, [NODE, '/app/main.js'])
     assert.deepEqual(ExposedPorts, { '8080/tcp': {} })
     assert.deepEqual(Healthcheck.Test, ['CMD', ...Entrypoint, '--healthcheck'])
     const label = (name: string) => Labels[`org.opencontainers.image.${name}`]
-    assert.deepEqual(['title', 'version', 'licenses'].map(label), ['petstore-server', VERSION, 'MIT'])
+    const [title, license] = ['petstore-server', 'MIT']
+    assert.deepEqual(['title', 'version', 'licenses'].map(label), [title, VERSION, license])
     assert.deepEqual(['source', 'revision', 'created'].map(label), Object.values(BUILD))
     assert.ok(label('description'))
   })
 
   test('is built from other base images when told so', () => {
-    assert.throws(() => build('--build-arg', 'BUILD_IMAGE=scratch')) // it has no npm
-    const other = build('--build-arg', 'RUNTIME_IMAGE=scratch')
+    const replace = (name: string, other: string) =>
+      build('--build-context', `${name}=docker-image://${other}`)
+    assert.throws(() => replace(BUILD_IMAGE, RUNTIME_IMAGE)) // it has no npm
+    const other = replace(RUNTIME_IMAGE, `docker.io/library/${BUILD_IMAGE}`)
     assert.ok(fs.existsSync(`${image.root}${NODE}`) && !fs.existsSync(`${other.root}${NODE}`))
   })
 
@@ -178,40 +193,46 @@ describe('the image', { skip: lacksEngine() }, () => {
     assert.deepEqual(seen.sort(), ['src', ...sources, ...config].sort())
   })
 
-  test('serves with a read-only root, without capabilities, as user 65532, with arguments, on 0.0.0.0', async (t) => {
+  test('serves on 0.0.0.0 as user 65532, with a read-only root and no capabilities', async (t) => {
     const { ask, exec, stop } = await start(t, { args: ['--demo'] })
     const status = exec(NODE, '-p', `fs.readFileSync('/proc/1/status', 'utf8')`).stdout
-    for (const id of ['Uid', 'Gid']) assert.match(status, new RegExp(`^${id}:(?:\\s65532){4}$`, 'm'))
-    for (const capabilities of ['CapBnd', 'CapEff']) assert.match(status, new RegExp(`^${capabilities}:\\s0+$`, 'm'))
+    for (const id of ['Uid', 'Gid'])
+      assert.match(status, new RegExp(`^${id}:(?:\\s65532){4}$`, 'm'))
+    for (const capabilities of ['CapBnd', 'CapEff'])
+      assert.match(status, new RegExp(`^${capabilities}:\\s0+$`, 'm'))
     for (const path of ['/app', '/data', '/home/nonroot']) {
       assert.match(exec(NODE, '-e', `fs.writeFileSync('${path}/file', '')`).output, /EROFS/)
     }
     const [code, pets] = ask('/v1/pets')
     assert.deepEqual([code, pets.length], [200, 12])
-    assert.deepEqual(await stop(), [0, null])
+    assert.equal(await stop(), 0)
   })
 
-  test('keeps a snapshot in a volume at /data, whole after the stop signal, as its user and as any of group 0', async (t) => {
+  test('keeps a snapshot in a volume at /data, as its user and as any of group 0', async (t) => {
     const volume = folderOf()
-    const { uid, gid, mode } = fs.statSync(`${image.root}/data`) // which docker gives to a new volume
+    // Docker gives these to a new volume.
+    const { uid, gid, mode } = fs.statSync(`${image.root}/data`)
     fs.chownSync(volume, uid, gid)
     fs.chmodSync(volume, mode)
     const added: unknown[] = []
     for (const [round, user] of [image.config.User, '12345:0'].entries()) {
-      const { ask, stop } = await start(t, { env: ['PETSTORE_SNAPSHOT=/data/pets.json'], volume, user })
+      const env = ['PETSTORE_SNAPSHOT=/data/pets.json']
+      const { ask, stop } = await start(t, { env, volume, user })
       assert.deepEqual(ask('/v1/pets'), [200, added])
       for (const name of ['Rex', 'Tom']) {
-        const [code, pet] = ask('/v1/pets', { method: 'POST', body: JSON.stringify({ name, categoryId: round }) })
+        const body = JSON.stringify({ name, categoryId: round })
+        const [code, pet] = ask('/v1/pets', { method: 'POST', body })
         assert.equal(code, 201)
         added.push(pet)
       }
-      assert.deepEqual(await stop(), [0, null])
+      assert.equal(await stop(), 0)
       assert.deepEqual(fs.readdirSync(volume), ['pets.json'])
     }
   })
 
   for (const env of [[], ['PORT=9000', 'PETSTORE_BASE_PATH=/shop/v2'], ['HOST=127.0.0.1']]) {
-    test(`is healthy with ${env.join(' ') || 'its own configuration'}, and not when nothing serves`, async (t) => {
+    const setting = env.join(' ') || 'its own configuration'
+    test(`is healthy with ${setting} while it serves, and else not`, async (t) => {
       const check = image.config.Healthcheck.Test.slice(1)
       const { exec } = await start(t, { env })
       const { status, output } = exec(...check)

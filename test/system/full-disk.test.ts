@@ -8,7 +8,7 @@ import { type Running, run } from '../process.ts'
 import { assertError, folderOf, send } from '../support.ts'
 
 const BODY = JSON.stringify({ name: 'x'.repeat(1_000), categoryId: 1 })
-// So many that the snapshot has no room for those of a full journal too: folding, whenever it comes, makes none.
+// With these, the snapshot has no room for the pets of a full journal: folding never makes any.
 const SEEDED = 40
 const SEED = `${folderOf()}/seed.json`
 writeFileSync(SEED, `[${Array(SEEDED).fill(BODY)}]`)
@@ -29,11 +29,12 @@ const DISKS: Record<string, (t: TestContext, folder: string) => Disk> = {
   },
   'files of at most 64 kB (RLIMIT_FSIZE)': () => ({
     command: ['prlimit', '--fsize=65536:unlimited', ...PETSTORE],
-    makeRoom: ({ process }) => execFileSync('prlimit', ['--fsize=unlimited', '--pid', `${process.pid}`]),
+    makeRoom: ({ process }) =>
+      execFileSync('prlimit', ['--fsize=unlimited', '--pid', `${process.pid}`]),
   }),
 }
 
-/** Whether this process may mount a disk: not every root may, in a container say. */
+/** Whether this process may mount a disk: in a container, root often may not. */
 function mayMount(): boolean {
   const folder = folderOf()
   const isMounted = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
@@ -43,7 +44,7 @@ function mayMount(): boolean {
 
 for (const [name, open] of Object.entries(DISKS)) {
   const skip = name.startsWith('a disk') && !mayMount() && 'a disk may not be mounted here'
-  test(`on ${name}: 503 when full, reads go on, nothing is lost to a kill, then well again`, { skip }, async (t) => {
+  test(`on ${name} a store is 503 while full, and loses nothing`, { skip }, async (t) => {
     const file = `${folderOf()}/pets.json`
     const { command, makeRoom } = open(t, dirname(file))
     let server = await run(t, [...command, file])

@@ -1,4 +1,4 @@
-// Thousands of clients that mean no good, with the server's own time-outs; http/ tests each alone, with short ones.
+// Thousands of hostile clients at once, with the server's own timeouts. test/http/ has each alone.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { Agent } from 'node:http'
@@ -6,28 +6,28 @@ import { connect } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { AUTHORIZATION, check, temporaryFile } from '../support.ts'
 import { must } from './packages.ts'
-import { residentKiB, type Running, serve } from '../process.ts'
+import { residentKiB, run, type Running, serve } from '../process.ts'
 
 const HEADERS = `HTTP/1.1\r\nHost: x\r\nAuthorization: ${AUTHORIZATION}\r\n`
 const HEAD = `GET /v1/pets?limit=5 ${HEADERS}`
 const POST = `POST /v1/pets ${HEADERS}Content-Length: 60\r\n\r\n`
 const BODY = '{"name":"'
 const SECOND = 1_000
-/** Fewer than a listener's backlog: one that overflows makes the system wait. */
+/** Fewer than a listener's backlog, which makes the system wait when it overflows. */
 const AT_ONCE = 20
 
 interface Attack {
   count: number
   sends: string // written at once
   drips?: string // written a byte a second
-  halfCloses?: true // ends its own side once all is sent
+  halfCloses?: true // ends its side once all is sent
   sips?: true // reads a byte a second
-  /** With which it may be answered: 0 is for none. Those who sip cannot tell whether the server has left. */
+  /** Allowed statuses of the response, 0 for none. A client that sips cannot tell. */
   statuses?: readonly number[]
 }
 
 const ATTACKS: readonly Attack[] = [
-  // The answer of 6 MB does not fit into the system's buffers: the server has to hold the rest of it.
+  // A response of 6 MB is more than the system buffers: the server has to hold the rest.
   { count: 150, sends: `GET /v1/pets?limit=100 ${HEADERS}\r\n`, sips: true },
   { count: 1_000, sends: `${HEAD}\r\n`, sips: true },
   { count: 50, sends: POST + BODY, halfCloses: true, statuses: [400] },
@@ -36,12 +36,16 @@ const ATTACKS: readonly Attack[] = [
   { count: 50, sends: HEAD, statuses: [408] },
   { count: 50, sends: '', statuses: [408] },
   { count: 50, sends: POST, drips: BODY + 'x'.repeat(40), statuses: [408] },
-  // The most come last, for the others take their time to connect.
+  // The slowest to be cut off come last.
   { count: 1_000, sends: '', drips: HEAD, statuses: [408] },
 ]
 
-/** Attacks; resolves when it is connected, to the status that it is answered in the end. */
-async function attack(t: TestContext, { url }: Running, { sends, drips = '', halfCloses, sips }: Attack) {
+/** Resolves once connected. `ended` is the status of the response, or 0. */
+async function attack(
+  t: TestContext,
+  { url }: Running,
+  { sends, drips = '', halfCloses, sips }: Attack,
+) {
   const { hostname, port } = new URL(url)
   let received = ''
   const read = (bytes: number, buffer: Uint8Array) => {
@@ -50,14 +54,22 @@ async function attack(t: TestContext, { url }: Running, { sends, drips = '', hal
     return sips === undefined
   }
   const onread = { buffer: Buffer.alloc(sips ? 1 : 1_024), callback: read }
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: halfCloses === true, onread })
+  const socket = connect({
+    host: hostname,
+    port: Number(port),
+    allowHalfOpen: halfCloses === true,
+    onread,
+  })
   t.after(() => socket.destroy())
   await once(socket, 'connect')
   if (halfCloses) socket.end(sends)
   else socket.write(sends)
-  // Not before: what is written while the system still connects would stand in front of what it sends at once.
-  let at = 0
-  const dripping = setInterval(() => at < drips.length && socket.write(drips.charAt(at++)), SECOND)
+  // Only once connected: what is written before would precede `sends`.
+  let dripped = 0
+  const dripping = setInterval(() => {
+    if (dripped < drips.length) socket.write(drips.charAt(dripped))
+    dripped++
+  }, SECOND)
   socket.once('close', () => clearInterval(dripping))
   const lost = once(socket, 'end').catch(() => {})
   const ended = lost.then(() => {
@@ -70,32 +82,89 @@ async function attack(t: TestContext, { url }: Running, { sends, drips = '', hal
 const socketsOf = ({ process: { pid } }: Running) =>
   Number(must('sh', '-c', `ls -l /proc/${pid}/fd 2>/dev/null | grep -c socket:`))
 
-// Far more than the server's own time-outs add up to: a test that takes it has failed.
-test('attackers are all ended, fill no memory, and keep nobody from an answer', { timeout: 600_000 }, async (t) => {
-  const large = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(60_000), categoryId: 1, status: 'sold' }))
-  const small = Array.from({ length: 20 }, () => ({ name: 'Rex', categoryId: 1, status: 'available' }))
-  const seed = temporaryFile(t, JSON.stringify([...large, ...small]))
-  const server = await serve(t, ['--seed', seed, '--keep-alive', '20'])
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  t.after(() => agent.destroy())
-  for (let times = 0; times < 20; times++) await check(server, 'GET', '/v1/pets?limit=100', 200, { agent })
-  const [socketsBefore, residentBefore] = [socketsOf(server), residentKiB(server)]
-  const ends: [attack: Attack, ended: Promise<number>][] = []
-  const attackers = ATTACKS.flatMap((one) => Array<Attack>(one.count).fill(one))
-  for (let at = 0; at < attackers.length; at += AT_ONCE) {
-    const some = attackers.slice(at, at + AT_ONCE)
-    await Promise.all(some.map(async (one) => ends.push([one, (await attack(t, server, one)).ended])))
-  }
-  const socketsDuring = socketsOf(server)
-  let grown = 0
-  while (socketsOf(server) > socketsBefore) {
-    await check(server, 'GET', '/v1/pets?status=available', 200, { agent })
-    grown = Math.max(grown, residentKiB(server) - residentBefore)
-  }
-  t.diagnostic(`${socketsDuring} sockets; ${Math.round(grown / 1_024)} MiB more`)
-  assert.ok(socketsDuring > 1_500, `${socketsDuring} sockets`)
-  assert.ok(grown < 400_000, `${grown} KiB more`)
-  for (const [{ statuses, ...rest }, ended] of ends) {
-    if (statuses !== undefined) assert.ok(statuses.includes(await ended), JSON.stringify(rest))
-  }
-})
+// Far longer than the sum of the server's own timeouts.
+test(
+  'all attackers are cut off, take little memory, and keep nobody from a response',
+  { timeout: 600_000 },
+  async (t) => {
+    const large = Array.from({ length: 100 }, () => ({
+      name: 'x'.repeat(60_000),
+      categoryId: 1,
+      status: 'sold',
+    }))
+    const small = Array.from({ length: 20 }, () => ({
+      name: 'Rex',
+      categoryId: 1,
+      status: 'available',
+    }))
+    const seed = temporaryFile(t, JSON.stringify([...large, ...small]))
+    const server = await serve(t, ['--seed', seed, '--keep-alive', '20'])
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    t.after(() => agent.destroy())
+    for (let times = 0; times < 20; times++)
+      await check(server, 'GET', '/v1/pets?limit=100', 200, { agent })
+    const socketsBefore = socketsOf(server)
+    const residentBefore = residentKiB(server)
+    const ends: [attack: Attack, ended: Promise<number>][] = []
+    const attackers = ATTACKS.flatMap((one) => Array<Attack>(one.count).fill(one))
+    for (let at = 0; at < attackers.length; at += AT_ONCE) {
+      const some = attackers.slice(at, at + AT_ONCE)
+      await Promise.all(
+        some.map(async (one) => ends.push([one, (await attack(t, server, one)).ended])),
+      )
+    }
+    const socketsDuring = socketsOf(server)
+    let grown = 0
+    while (socketsOf(server) > socketsBefore) {
+      await check(server, 'GET', '/v1/pets?status=available', 200, { agent })
+      grown = Math.max(grown, residentKiB(server) - residentBefore)
+    }
+    t.diagnostic(`${socketsDuring} sockets; ${Math.round(grown / 1_024)} MiB more`)
+    assert.ok(socketsDuring > 1_000, `${socketsDuring} sockets`)
+    assert.ok(grown < 400_000, `${grown} KiB more`)
+    for (const [{ statuses, ...rest }, ended] of ends) {
+      if (statuses !== undefined) assert.ok(statuses.includes(await ended), JSON.stringify(rest))
+    }
+  },
+)
+
+/** Opens a connection that writes these bytes and reads nothing. */
+async function flood(t: TestContext, { url }: Running, bytes: string): Promise<void> {
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port) })
+  socket.on('error', () => {}) // it is reset
+  t.after(() => socket.destroy())
+  await once(socket, 'connect')
+  socket.pause()
+  socket.write(bytes)
+}
+
+test(
+  'a heap of 256 MB survives unread pipelines and bodies in chunks of one byte',
+  { timeout: 600_000 },
+  async (t) => {
+    const server = await run(t, [process.execPath, '--max-old-space-size=256', 'dist/main.js'])
+    const pipeline = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(995)
+    const head = `POST /v1/pets ${HEADERS}Transfer-Encoding: chunked\r\n\r\n`
+    const body = head + '1\r\nx\r\n'.repeat(65_000)
+    const refused = 'GET / HTTP/1.1\r\n\r\n'.repeat(3_640) // without Host: the first is the last
+    const counted: [count: number, bytes: string][] = [
+      [700, pipeline],
+      [150, body],
+      [300, refused],
+    ]
+    const floods = counted.flatMap(([count, bytes]) => Array<string>(count).fill(bytes))
+    let resident = 0
+    for (let at = 0; at < floods.length; at += AT_ONCE) {
+      await Promise.all(floods.slice(at, at + AT_ONCE).map((bytes) => flood(t, server, bytes)))
+      resident = Math.max(resident, residentKiB(server))
+    }
+    for (let times = 0; times < 20; times++) {
+      await check(server, 'GET', '/livez', 200)
+      resident = Math.max(resident, residentKiB(server))
+    }
+    t.diagnostic(`${Math.round(resident / 1_024)} MiB resident`)
+    assert.equal(server.process.exitCode, null)
+    assert.ok(resident < 400_000, `${resident} KiB`)
+  },
+)

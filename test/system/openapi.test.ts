@@ -1,4 +1,4 @@
-// The document in the hands of others' tools, which npm fetches into a folder of the test's own.
+// The OpenAPI document in other people's tools, which npm installs into a temporary folder.
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import { resolve } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
 import { DEMO_PETS } from '../demo.ts'
-import { greetingIn, serve } from '../process.ts'
+import { endWithUs, greetingIn, serve } from '../process.ts'
 import { check, folderOf, KEY, send, words } from '../support.ts'
 import { isHere } from './packages.ts'
 
@@ -20,36 +20,48 @@ const folder = folderOf()
 const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
 
 async function tool(name: string, ...args: string[]): Promise<string> {
-  return (await exec(process.execPath, [`${folder}/node_modules/.bin/${name}`, ...args], { cwd: folder, env })).stdout
+  const program = `${folder}/node_modules/.bin/${name}`
+  const { stdout } = await exec(process.execPath, [program, ...args], { cwd: folder, env })
+  return stdout
 }
 
-/** Starts the built server, and keeps its document in a file of this name. */
-async function serveDocument(t: TestContext, document: string, ...flags: string[]): Promise<string> {
+/** Starts the built server, and writes its document to a file. */
+async function serveDocument(
+  t: TestContext,
+  document: string,
+  ...flags: string[]
+): Promise<string> {
   const server = await serve(t, flags)
   writeFileSync(`${folder}/${document}`, (await send(server, 'GET', '/openapi.json')).body)
   return server.url
 }
 
 before(async () => {
-  await exec('npm', ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', ...TOOLS])
+  const quickly = ['--ignore-scripts', '--no-audit', '--no-fund']
+  await exec('npm', ['install', '--prefix', folder, ...quickly, ...TOOLS])
 })
 
 for (const [flags, ...failing] of [
-  ['--base-path /shop/v2', '/store/orders'],
-  ['--get-pet gone --no-page', '/pets/{petId}', '/store/orders'],
+  [['--base-path', '/shop/v2'], '/store/orders'],
+  [['--get-pet', 'gone', '--no-page'], '/pets/{petId}', '/store/orders'],
 ] as const) {
-  test(`Spectral, Redocly and openapi-spec-validator find nothing but that ${failing.join(' and ')} never succeeds (${flags})`, async (t) => {
-    await serveDocument(t, 'linted.json', ...flags.split(' '))
+  test(`linters find only that ${failing.join(' and ')} never succeed (${flags[0]})`, async (t) => {
+    await serveDocument(t, 'linted.json', ...flags)
     writeFileSync(`${folder}/rules.json`, '{"extends":["spectral:oas"]}')
-    const found = await tool('spectral', 'lint', 'linted.json', '-r', 'rules.json', '-f', 'json', '--quiet')
-    const shown = JSON.parse(found).map(({ code, path }: { code: string; path: string[] }) => `${code} ${path[1]}`)
+    const byRules = ['-r', 'rules.json', '-f', 'json', '--quiet']
+    const found = await tool('spectral', 'lint', 'linted.json', ...byRules)
+    const shown = JSON.parse(found).map(
+      ({ code, path }: { code: string; path: string[] }) => `${code} ${path[1]}`,
+    )
     assert.deepEqual(
       shown,
       Array.from(failing, (path) => `operation-success-response ${path}`),
     )
-    const report = await tool('redocly', 'lint', 'linted.json', '--extends', 'recommended', '--format', 'json')
+    const recommended = ['--extends', 'recommended', '--format', 'json']
+    const report = await tool('redocly', 'lint', 'linted.json', ...recommended)
     assert.deepEqual(JSON.parse(report).problems, [])
-    if (!isHere('pip3', 'python3-pip')) return t.diagnostic('there is no pip3 for openapi-spec-validator')
+    if (!isHere('pip3', 'python3-pip'))
+      return t.diagnostic('there is no pip3 for openapi-spec-validator')
     const PYTHONPATH = `${folder}/python`
     await exec('pip3', ['install', '--quiet', '--upgrade', '--target', PYTHONPATH, VALIDATOR])
     const validator = ['-m', 'openapi_spec_validator', 'linted.json']
@@ -57,16 +69,20 @@ for (const [flags, ...failing] of [
   })
 }
 
-test('Prism before a server finds nothing but bad requests, in one request for each status', async (t) => {
+test('Prism in front of a server finds bad requests, but no bad response', async (t) => {
   const own = await serveDocument(t, 'proxied.json', '--demo', '--max-body', '2000')
   const args = [`${folder}/node_modules/.bin/prism`, 'proxy', 'proxied.json', own, '--port', '0']
   const prism = spawn(process.execPath, args, { cwd: folder, env })
   t.after(() => prism.kill('SIGKILL'))
+  endWithUs(prism)
   let output = ''
-  prism.stdout.on('data', (chunk) => (output += chunk))
+  prism.stdout.on('data', (chunk) => {
+    output += chunk
+  })
   const url = await greetingIn(prism.stdout, /(?<=Prism is listening on )http:\S+/)
   const headers = { 'content-type': 'application/json' }
   const rex = '{"name":"Rex","categoryId":-1}'
+  const large = JSON.stringify({ name: 'x'.repeat(3_000), categoryId: 1 })
   for (const [status, method, path, sent] of [
     [200, 'GET', '/pets?limit=3&status=sold&after=2', { headers: { 'x-request-id': 'any text' } }],
     [200, 'GET', '/pets/12', {}],
@@ -74,7 +90,7 @@ test('Prism before a server finds nothing but bad requests, in one request for e
     [400, 'GET', '/pets?limit=101', {}],
     [401, 'GET', '/pets', { headers: { authorization: 'Bearer another-key' } }],
     [404, 'GET', '/pets/99', {}],
-    [413, 'POST', '/pets', { headers, body: JSON.stringify({ name: 'x'.repeat(3_000), categoryId: 1 }) }],
+    [413, 'POST', '/pets', { headers, body: large }],
     [415, 'POST', '/pets', { headers: { 'content-type': 'text/plain' }, body: rex }],
   ] as const) {
     const answer = await check({ url }, method, path, status, sent)
@@ -82,7 +98,8 @@ test('Prism before a server finds nothing but bad requests, in one request for e
   }
   prism.kill()
   await once(prism, 'close')
-  for (const [, violation = ''] of output.matchAll(/Violation: (.*)/g)) assert.match(violation, /^request/)
+  for (const [, violation = ''] of output.matchAll(/Violation: (.*)/g))
+    assert.match(violation, /^request/)
 })
 
 const CLIENT = `import createClient from 'openapi-fetch'
@@ -96,7 +113,8 @@ const added = await client.POST('/pets', { body: rex })
 const id: number | undefined = added.data?.id
 const two = await client.GET('/pets', { params: { query: { limit: 2 } } })
 const pets: components['schemas']['Pet'][] | undefined = two.data
-const sold = await client.GET('/pets', { params: { query: { limit: 2, status: 'sold', after: 6 } } })
+const query = { limit: 2, status: 'sold', after: 6 } as const
+const sold = await client.GET('/pets', { params: { query } })
 const one = await client.GET('/pets/{petId}', { params: { path: { petId: 13 } } })
 const none = await client.GET('/pets/{petId}', { params: { path: { petId: 14 } } })
 const message: string | undefined = none.error?.message
@@ -109,27 +127,38 @@ const text = await client.GET('/pets', { params: { query: { limit: 'two' } } })
 const missing = await client.GET('/dogs')
 // @ts-expect-error listOrders never answers 200
 const orders: never[] = (await client.GET('/store/orders')).data
-const statuses = [added, two, sold, one, none, wrong, text, missing].map(({ response }) => response.status)
-console.log(JSON.stringify({ id, pets, sold: sold.data, one: one.data, message, code, orders: orders ?? null, statuses }))
+const all = [added, two, sold, one, none, wrong, text, missing]
+const statuses = all.map(({ response }) => response.status)
+const seen = { id, pets, sold: sold.data, one: one.data, message, code, orders: orders ?? null }
+console.log(JSON.stringify({ ...seen, statuses }))
 `
 
 const TSCONFIG = {
   compilerOptions: {
-    ...{ strict: true, noEmit: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
-    ...{ target: 'es2023', lib: ['es2023', 'dom', 'dom.iterable'], module: 'nodenext' },
-    ...{ types: ['node'], typeRoots: [resolve('node_modules/@types')] },
+    strict: true,
+    noEmit: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    target: 'es2023',
+    lib: ['es2023', 'dom', 'dom.iterable'],
+    module: 'nodenext',
+    types: ['node'],
+    typeRoots: [resolve('node_modules/@types')],
   },
   files: ['client.mts'],
 }
 
-test('a client that openapi-typescript makes of it type-checks, and runs the tour', async (t) => {
+test('a client typed by openapi-typescript compiles and runs', async (t) => {
   const url = await serveDocument(t, 'typed.json', '--demo')
   await tool('openapi-typescript', 'typed.json', '-o', 'schema.d.mts')
   writeFileSync(`${folder}/client.mts`, CLIENT)
   writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(TSCONFIG))
-  const { stdout: errors } = await exec('npx', ['tsc', '-p', folder]).catch((error: { stdout: string }) => error)
+  const { stdout: errors } = await exec('npx', ['tsc', '-p', folder]).catch(
+    (error: { stdout: string }) => error,
+  )
   assert.equal(errors, '')
-  const { stdout } = await exec(process.execPath, ['--import', 'tsx', `${folder}/client.mts`, url, KEY])
+  const args = ['--import', 'tsx', `${folder}/client.mts`, url, KEY]
+  const { stdout } = await exec(process.execPath, args)
   assert.deepEqual(JSON.parse(stdout), {
     id: 13,
     pets: DEMO_PETS.slice(0, 2).map((pet, at) => ({ id: at + 1, ...pet })),

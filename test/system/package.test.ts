@@ -1,20 +1,21 @@
-// The package as its users install it: what it holds, its types, and the projects and documents that show its use.
+// The package as its users install it: its files, its types, and the examples and documents.
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { cpSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { before, test } from 'node:test'
 import { promisify } from 'node:util'
 import * as documents from '../documents.ts'
-import { greetingIn } from '../process.ts'
+import { Running, USER_ENV } from '../process.ts'
 import { folderOf, words } from '../support.ts'
 import { TESTCONTAINERS, TS_JEST, TYPES } from './consumer-files.ts'
 import { freePort } from './proxies.ts'
 
 const DOCUMENT = 'docs/testing.md'
 const NODES = [20, 22, 24, 26]
-const SOURCES = words('src package.json tsconfig.json tsconfig.build.json README.md LICENSE CHANGELOG.md')
+const CONFIGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json']
+const SOURCES = [...CONFIGS, 'src', 'README.md', 'LICENSE', 'CHANGELOG.md']
 const DEPENDENCIES = {
   typescript: '7.0.2',
   'typescript-5.0': 'npm:typescript@5.0.4',
@@ -22,16 +23,16 @@ const DEPENDENCIES = {
   bun: '1.4.5',
   deno: '2.9.6',
 }
+const PUBLIC_TYPES = words(`Delay Fault GetPetState Int64 NewPet OperationId Pet PetStatus Petstore
+  PetstoreErrorCode PetstoreOptions RecordedOperation RecordedRequest StartOptions WaitOptions`)
 const folder = folderOf()
-/** The project of somebody who uses the package: outside of the repository, with the packed file installed. */
+/** A user's project, outside of the repository, with the packed file installed. */
 const consumer = `${folder}/consumer`
 let packed = ''
 
-/** Runs a command to its end, and gives what it prints to standard output; rejects where it fails. */
-async function run(cwd: string, command: string, args: readonly string[], more: Record<string, string> = {}) {
-  // Not what npm and the test runner have set up for this process: the project is somebody else's.
-  const isOurs = /^(npm_|NODE_TEST_CONTEXT$|NODE_OPTIONS$|NODE_V8_)/
-  const env = Object.fromEntries(Object.entries({ ...process.env, ...more }).filter(([name]) => !isOurs.test(name)))
+/** Runs a command that must succeed, and returns its standard output. */
+async function run(cwd: string, command: string, args: readonly string[], more = {}) {
+  const env = { ...USER_ENV, ...more }
   const running = promisify(execFile)(command, args, { cwd, env, maxBuffer: 2 ** 26 })
   const { stdout } = await running.catch((cause) => {
     throw new Error(`${command} ${args.join(' ')}\n${cause.stdout}${cause.stderr}`, { cause })
@@ -54,11 +55,12 @@ function write(project: string, files: Readonly<Record<string, string>>): void {
 }
 
 function install(project: string): Promise<string> {
-  return run(project, 'npm', words(`install --no-audit --no-fund --prefer-offline --ignore-scripts ${packed}`))
+  const flags = ['--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts']
+  return run(project, 'npm', ['install', ...flags, packed])
 }
 
 before(async () => {
-  // Packs a copy of the repository: packing makes `dist` anew, and other tests run the one that is there.
+  // A copy of the repository: packing rebuilds `dist`, and other tests run the existing one.
   const copy = `${folder}/repository`
   write(copy, { 'dist/stale.js': '', 'dist/stale.d.ts': '' })
   for (const name of SOURCES) cpSync(name, join(copy, name), { recursive: true })
@@ -67,11 +69,11 @@ before(async () => {
   packed = join(folder, printed.trim().split('\n').at(-1) ?? '')
   write(consumer, { 'package.json': JSON.stringify({ private: true, dependencies: DEPENDENCIES }) })
   await install(consumer)
-  await runNode('node_modules/bun/install.js') // puts the binary that npm has installed in its place
+  await runNode('node_modules/bun/install.js') // moves its binary into place
 })
 
-test('the package holds what src is built to, README and LICENSE, in less than 100 kB, and depends on nothing', async () => {
-  const built = /^package\/dist\/(?!stale)(?:[\w-]+\.(?:[cm]?js|json|html)|index\.d\.[cm]ts)$/
+test('the package has only the build, README and LICENSE, and depends on nothing', async () => {
+  const built = /^package\/dist\/(?!stale)(?:[\w-]+\.(?:c?js|json|html)|types\/\w+\.d\.ts)$/
   const files = (await run(folder, 'tar', ['-tzf', packed])).trim().split('\n')
   const others = files.filter((path) => !built.test(path)).sort()
   assert.deepEqual(others, ['package/LICENSE', 'package/README.md', 'package/package.json'])
@@ -89,37 +91,39 @@ for (const [linter, wellDone, ...args] of [
   })
 }
 
-/** Type-checks files of the project as strictly as can be, with the oldest compiler too, in each way to resolve. */
-async function typeCheck(files: readonly string[], compilers = ['typescript', 'typescript-5.0']): Promise<void> {
-  const strict = words(`--target es2022 --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess
-    --skipLibCheck false --noEmit`)
-  for (const compiler of compilers) {
-    for (const ways of ['node16', 'nodenext', 'esnext --moduleResolution bundler']) {
-      await runNode(`node_modules/${compiler}/bin/tsc`, ...strict, ...files, '--module', ...words(ways))
-    }
-  }
+/** Type-checks files as strictly as possible, with each way to resolve modules. */
+async function typeCheck(compiler: string, ...files: readonly string[]): Promise<void> {
+  const strict = words(`--target es2022 --strict --exactOptionalPropertyTypes --noEmit
+    --noUncheckedIndexedAccess --skipLibCheck false`)
+  const tsc = [`node_modules/${compiler}/bin/tsc`, ...strict, ...files]
+  for (const modules of [['node16'], ['nodenext'], ['esnext', '--moduleResolution', 'bundler']])
+    await runNode(...tsc, '--module', ...modules)
 }
 
 test('its types are exact, for ES modules and CommonJS, from TypeScript 5.0 on', async () => {
   const old = TYPES.replace('await using', 'const')
   write(consumer, { 'types.mts': TYPES, 'types.cts': TYPES, 'old.mts': old, 'old.cts': old })
-  await typeCheck(['old.mts', 'old.cts'])
-  await typeCheck(['types.mts', 'types.cts'], ['typescript'])
+  await typeCheck('typescript-5.0', 'old.mts', 'old.cts')
+  await typeCheck('typescript', 'old.mts', 'old.cts', 'types.mts', 'types.cts')
 })
 
-test('both entries have one declaration file, with a doc for each option and nothing that is not public', () => {
-  const [esm, cjs] = ['mts', 'cts'].map((end) =>
-    readFileSync(join(consumer, `node_modules/petstore-server/dist/index.d.${end}`), 'utf8'),
-  )
-  assert.equal(esm, cjs)
-  const lines = esm?.split('\n') ?? []
-  const options = lines.flatMap((line, at) => (/^ {4}\w+\?: /.test(line) ? [[line, lines[at - 1]]] : []))
-  assert.ok(options.length > 25)
-  for (const [option, doc] of options) assert.match(doc ?? '', /\*\/$/, option)
-  const names = lines.flatMap((line) => /^export (?:declare )?\w+ (\w+)/.exec(line)?.[1] ?? [])
-  const types = 'CreateOptions Fault Int64 NewPet OperationId Pet PetStatus Petstore PetstoreOptions RecordedRequest'
-  assert.deepEqual(names.sort(), [...types.split(' '), 'WaitOptions', 'createPetstore', 'startPetstore'])
-  assert.doesNotMatch(esm ?? '', /^import .*'\.|import\(/m)
+test('its declarations have a doc for each option, and name nothing that is not public', () => {
+  const folder = join(consumer, 'node_modules/petstore-server/dist/types')
+  const declarations = (name: string) => readFileSync(join(folder, `${name}.d.ts`), 'utf8')
+  const [index, petstore] = [declarations('index'), declarations('petstore')]
+  const types = declarations('types')
+  assert.equal(readdirSync(folder).length, 3)
+  const lines = types.split('\n')
+  for (const [at, line] of lines.entries())
+    if (/^ {4}\w+\?: (?!undefined|false)/.test(line))
+      assert.match(lines[at - 1] ?? '', /\*\/$/, line)
+  const namesIn = (code: string) =>
+    Array.from(code.matchAll(/^export (?:declare )?\w+ (\w+)/gm), ([, name = '']) => name).sort()
+  assert.deepEqual(namesIn(petstore), ['createPetstore', 'startPetstore'])
+  assert.deepEqual(namesIn(types), PUBLIC_TYPES.sort())
+  const imported = `${index}${petstore}${types}`.matchAll(/(?:from |import\()'(.*?)'/g)
+  const published = ['./petstore.ts', './types.ts', 'node:http', 'node:stream']
+  for (const [, path = ''] of imported) assert.ok(published.includes(path), path)
 })
 
 for (const [example, passes] of Object.entries({
@@ -138,28 +142,31 @@ for (const [example, passes] of Object.entries({
     await install(project)
     for (const major of NODES) {
       const PATH = `${dirname(await nodeOf(major))}:${process.env['PATH']}`
-      assert.match(await run(project, 'sh', ['-c', 'npm test 2>&1'], { PATH, NO_COLOR: '1' }), passes)
+      const more = { PATH, NO_COLOR: '1' }
+      assert.match(await run(project, 'sh', ['-c', 'npm test 2>&1'], more), passes)
     }
   })
 }
 
 function blocksOf(language: string, document: string): string[] {
-  return documents.blocksOf(document).flatMap((block) => (block.language === language ? block.code : []))
+  const blocks = documents.blocksOf(document).filter((block) => block.language === language)
+  return blocks.map(({ code }) => code)
 }
 
-test("the documents' TypeScript is type-checked and runs: the first example on every Node as it stands", async () => {
+test("the documents' TypeScript compiles and runs on every Node", async () => {
   const blocks = [DOCUMENT, 'README.md'].flatMap((document) => blocksOf('ts', document))
   const files = Object.fromEntries(blocks.map((code, at) => [`document-${at}.mts`, code]))
   const names = Object.keys(files)
   assert.ok(names.length >= 5)
   write(consumer, { ...files, 'first.mjs': blocks[0] ?? '' })
-  await typeCheck(names, ['typescript'])
-  const tsc = words('node_modules/typescript/bin/tsc --target es2022 --module nodenext --outDir compiled')
-  await runNode(...tsc, ...names)
+  await typeCheck('typescript', ...names)
+  const flags = ['--target', 'es2022', '--module', 'nodenext', '--outDir', 'compiled']
+  await runNode('node_modules/typescript/bin/tsc', ...flags, ...names)
   for (const major of NODES) {
     const node = await nodeOf(major)
     const compiled = names.map((name) => `compiled/${name.replace('.mts', '.mjs')}`)
-    for (const file of ['first.mjs', ...compiled, ...(major >= 24 ? names : [])]) await run(consumer, node, [file])
+    for (const file of ['first.mjs', ...compiled, ...(major >= 24 ? names : [])])
+      await run(consumer, node, [file])
   }
 })
 
@@ -167,25 +174,31 @@ for (const [runtime, evaluate, runs, tests] of [
   ['bun', '-e', ['run'], ['test', './first.test.mjs']],
   ['deno', 'eval', ['run', '-A'], ['test', '-A', '--no-check', 'first.test.mjs']],
 ] as const) {
-  test(`${runtime} runs the first example, what requires the package, and the server with the README's tour`, async (t) => {
+  test(`${runtime} imports and requires the package, and serves the README's tour`, async (t) => {
     const wrapper = join(consumer, 'node_modules/.bin', runtime) // it hands on no signals
-    const command = (await run(consumer, wrapper, [evaluate, 'console.log(process.execPath)'])).trim()
+    const printed = await run(consumer, wrapper, [evaluate, 'console.log(process.execPath)'])
+    const command = printed.trim()
     const [first = '', , client = ''] = blocksOf('ts', DOCUMENT)
     const required = client
       .replace(/^import (.*) from (.*)$/gm, 'const $1 = require($2)')
       .replaceAll(/: (string|Promise<Response>)/g, '')
-    write(consumer, { 'first.test.mjs': first, 'client.mts': client, 'client.cjs': `(async () => {${required}})()` })
+    write(consumer, {
+      'first.test.mjs': first,
+      'client.mts': client,
+      'client.cjs': `(async () => {${required}})()`,
+    })
     await run(consumer, command, tests)
     for (const file of ['client.mts', 'client.cjs']) await run(consumer, command, [...runs, file])
     const snapshot = `${consumer}/${runtime}.json`
-    const env = { ...process.env, PORT: '0', PETSTORE_API_KEYS: 'my-secret-key', PETSTORE_SNAPSHOT: snapshot }
+    const key = 'my-secret-key' // the README's
+    const env = { ...USER_ENV, PORT: '0', PETSTORE_API_KEYS: key, PETSTORE_SNAPSHOT: snapshot }
     const main = 'node_modules/petstore-server/dist/main.js'
-    const server = spawn(command, [...runs, main, '--demo', '--log', 'json'], { cwd: consumer, env })
-    t.after(() => server.kill('SIGKILL'))
-    const exited = once(server, 'exit')
-    await documents.runTour(await greetingIn(server.stdout, /http:[^" ]+\/v1/), 'my-secret-key')
-    server.kill('SIGTERM')
-    assert.deepEqual(await exited, [0, null])
+    const args = [...runs, main, '--demo', '--log', 'json']
+    const server = new Running([command, ...args], { cwd: consumer, env })
+    t.after(() => server.process.kill('SIGKILL'))
+    await documents.runTour((await server.serves()).url, key)
+    server.process.kill('SIGTERM')
+    assert.equal((await server.exited).status, 0)
     assert.match(readFileSync(snapshot, 'utf8'), /"id":13,/)
   })
 }
@@ -194,10 +207,9 @@ test("the document's Testcontainers example runs", async () => {
   const [code = '', ...more] = blocksOf('js', DOCUMENT)
   assert.match(code, /GenericContainer/)
   assert.deepEqual(more, [])
-  write(join(consumer, 'node_modules/testcontainers'), {
-    'package.json': JSON.stringify({ name: 'testcontainers', type: 'module', exports: './index.js' }),
-    'index.js': TESTCONTAINERS,
-  })
+  const manifest = { name: 'testcontainers', type: 'module', exports: './index.js' }
+  const files = { 'package.json': JSON.stringify(manifest), 'index.js': TESTCONTAINERS }
+  write(join(consumer, 'node_modules/testcontainers'), files)
   write(consumer, { 'containers.mjs': code })
   await runNode('containers.mjs')
 })
@@ -205,16 +217,18 @@ test("the document's Testcontainers example runs", async () => {
 test("the document's commands run", async (t) => {
   const [command = '', commands = '', ...more] = blocksOf('sh', DOCUMENT)
   assert.deepEqual(more, [])
-  const [port, controlPort] = [await freePort(), await freePort()]
+  assert.match(command, /^npx petstore-server --port 8080 .* --control-port 8081$/)
+  const ports = { 8080: await freePort(), 8081: await freePort() }
   const here = (code: string) =>
-    code.replaceAll('8080', `${port}`).replaceAll('8081', `${controlPort}`).replace('count=2', 'count=0')
-  assert.match(here(command), new RegExp(`^npx petstore-server --port ${port} .* --control-port ${controlPort}$`))
-  const server = spawn('sh', ['-c', here(command)], { cwd: consumer, detached: true })
-  t.after(() => server.pid !== undefined && process.kill(-server.pid))
-  await greetingIn(server.stderr, new RegExp(`:${controlPort}\n`))
+    code.replace(/808[01]/g, (port) => `${Reflect.get(ports, port)}`).replace('count=2', 'count=0')
+  const server = new Running(['sh', '-c', here(command)], { cwd: consumer, detached: true })
+  t.after(() => process.kill(-Number(server.process.pid)))
+  await server.serves()
   const strict = 'set -e; curl() { command curl --fail-with-body "$@" && echo; };'
   const shown = await run(consumer, 'sh', ['-c', `${strict}\n${here(commands)}`])
-  assert.deepEqual(shown.split('\n').filter(Boolean), [
+  const [controls = '', ...printed] = shown.split('\n').filter(Boolean)
+  assert.match(controls, /^\[\{"method":"GET","path":"\/"\},\{"method":"POST","path":"\/reset"\}/)
+  assert.deepEqual(printed, [
     '[{"id":2,"name":"Tom","categoryId":2}]',
     '[{"id":1,"name":"Rex","categoryId":1},{"id":2,"name":"Tom","categoryId":2}]',
     '{"operation":"createPet","times":2,"status":503,"retryAfter":1}',

@@ -9,18 +9,21 @@ interface Output {
 }
 
 export function run(program: string, ...args: readonly string[]): Output {
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 2 ** 26 })
+  const { status, stdout, stderr } = spawnSync(program, args, {
+    encoding: 'utf8',
+    maxBuffer: 2 ** 26,
+  })
   return { status, stdout, output: `${stdout}${stderr}` }
 }
 
-/** Runs what must end well, and returns its standard output. */
+/** Runs a program that must succeed, and returns its standard output. */
 export function must(program: string, ...args: readonly string[]): string {
   const { status, stdout, output } = run(program, ...args)
   assert.equal(status, 0, `${program} ${args.join(' ')}\n${output}`)
   return stdout
 }
 
-/** Whether a command is here; Debian's package of it is installed where it is not, by one test at a time. */
+/** Whether a command is here. If not, tries to install its Debian package, one test at a time. */
 export function isHere(command: string, debianPackage: string = command): boolean {
   const look = `command -v ${command}`
   const has = () => run('sh', '-c', look).status === 0

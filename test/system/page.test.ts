@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
-import type { PetstoreOptions } from '../../src/types.ts'
+import type { StartOptions } from '../../src/types.ts'
 import { DEMO_PETS } from '../demo.ts'
+import { listen } from '../http/raw.ts'
 import { serve } from '../process.ts'
 import { KEY, send, start } from '../support.ts'
 import { does, KEYBOARD, launch, MOUSE, type Page, type Seen, shows, type Step } from './browser.ts'
@@ -22,15 +24,27 @@ const NAMES = [
   '',
 ]
 
+const LOOKS = [360, 1280].flatMap((width) => [[width, 'light'] as const, [width, 'dark'] as const])
+
 const press = (selector: string, seen: Seen = {}): Step => ['press', selector, '', seen]
-const giveKey = (seen: Seen, key = KEY): Step[] => [['type', '#key', key], press('#key-form .primary', seen)]
+const giveKey = (seen: Seen, key = KEY): Step[] => [
+  ['type', '#key', key],
+  press('#key-form .primary', seen),
+]
 const add = (name: string, categoryId: string, seen: Seen): Step[] => [
   ['type', '#name', name],
   ['type', '#categoryId', categoryId],
   press(`${ADD} .primary`, seen),
 ]
-const fetchOne = (id: string, seen: Seen): Step[] => [['type', '#petId', id], press('#fetch .primary', seen)]
+const fetchOne = (id: string, seen: Seen): Step[] => [
+  ['type', '#petId', id],
+  press('#fetch .primary', seen),
+]
 const refresh = (seen: Seen) => press('#filter button', seen)
+const copy = (section: string) => {
+  const button = `${section} .console button`
+  return press(button, { [button]: 'Copied' })
+}
 const WRONG = 'The API key is not valid here'
 const LOST = 'The server does not respond'
 const NO_KEY = 'Enter a key'
@@ -38,10 +52,18 @@ const NO_KEY = 'Enter a key'
 /** Everything that the page offers, from a wrong key on. */
 const TOUR: Step[] = [
   ...giveKey({ '#count': /^12 pets$/, '#key-problem:empty': '' }),
-  ['choose', '[name=filter]', 'sold', { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '&status=sold' }],
+  [
+    'choose',
+    '[name=filter]',
+    'sold',
+    { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '&status=sold' },
+  ],
   ['choose', '[name=filter]', '', { '#count': /^12 /, [`${LIST} .curl`]: '?limit=20' }],
   ['pick', '#limit', '5', { '#count': /^Page 1: 5 pets$/, '#previous[aria-disabled=true]': '' }],
-  press('#next', { '#count': /^Page 2: 5 pets$/, [`${LIST} dl`]: '</v1/pets?limit=5&after=10>; rel="next"' }),
+  press('#next', {
+    '#count': /^Page 2: 5 pets$/,
+    [`${LIST} dl`]: '</v1/pets?limit=5&after=10>; rel="next"',
+  }),
   press('#next', {
     '#count': /^Page 3, the last: 2 pets$/,
     '#list td:first-child': '11',
@@ -66,12 +88,13 @@ const TOUR: Step[] = [
   }),
   ...fetchOne('13', {
     '#fetched td:nth-child(3)': MAX_INT64,
-    '#fetch .note': 'Deprecated since 20 November 2026. It will be removed on 5 December 2030. Use GET /v1/pets',
+    '#fetch .note':
+      'Deprecated since 20 November 2026. It will be removed on 5 December 2030. Use GET /v1/pets',
     '#fetch dl': 'Sunset: Thu, 05 Dec 2030 00:00:00 GMT',
     '#fetch pre': `"categoryId": ${MAX_INT64}`,
   }),
   ...fetchOne(MAX_INT64, { '#fetched': /There is no \w+ with this id/ }),
-  press('#fetch .console button', { '#fetch .console button': 'Copied' }),
+  copy('#fetch'),
   press('#reveal', { '#fetch .curl': `'Authorization: Bearer ${KEY}'` }),
   press('details:nth-of-type(2) summary', {
     'details[open] .codes': 'invalid_pet',
@@ -81,6 +104,10 @@ const TOUR: Step[] = [
   press('#forget', { '#list': NO_KEY }),
 ]
 
+const runCommand = async (command: string): Promise<string> => {
+  const env = { ...process.env, KEY }
+  return (await promisify(execFile)('sh', ['-c', `${command} -sS --fail`], { env })).stdout
+}
 const clipboardOf = (page: Page) => page.evaluate<string>('navigator.clipboard.readText()')
 
 test('the built server has the page, as it stands in src', async (t) => {
@@ -88,10 +115,11 @@ test('the built server has the page, as it stands in src', async (t) => {
   assert.equal((await send(await serve(t), 'GET', '/')).body, html)
 })
 
-test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and none can be installed' }, async (t) => {
+const skip = !isHere('chromium') && 'there is no chromium, and none can be installed'
+test('in Chromium', { skip }, async (t) => {
   const chromium = await launch(t)
 
-  async function open(t: TestContext, options: PetstoreOptions = {}, look: object = {}) {
+  async function open(t: TestContext, options: StartOptions = {}, look: object = {}) {
     const petstore = await start(t, { pets: DEMO_PETS, ...options })
     const page = await chromium.open(t, new URL(petstore.url).origin, look)
     await shows(page, { '#list': NO_KEY })
@@ -104,7 +132,8 @@ test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and no
       const { page } = await open(t)
       const stored = () => page.evaluate('sessionStorage.length')
       assert.equal(await page.locator('#key').inputValue(), '')
-      await does(page, hand, ...giveKey({ '#key-problem': WRONG, '#list': WRONG }, 'key-that-is-wrong'))
+      const wrong = giveKey({ '#key-problem': WRONG, '#list': WRONG }, 'key-that-is-wrong')
+      await does(page, hand, ...wrong)
       assert.equal(await stored(), 0)
       await does(page, hand, ...TOUR)
       assert.equal(await stored(), 0)
@@ -121,7 +150,11 @@ test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and no
     await shows(page, { '#count': /^12 / })
     assert.equal(page.url(), `${new URL(petstore.url).origin}/`)
     await page.reload()
-    await shows(page, { '#count': /^12 /, '#key[placeholder*="••••"]': '', '#key-state': 'This tab uses a key' })
+    await shows(page, {
+      '#count': /^12 /,
+      '#key[placeholder*="••••"]': '',
+      '#key-state': 'This tab uses a key',
+    })
     assert.equal(await page.locator('#key').inputValue(), '')
     await page.goto('about:blank')
     await page.goto(`${new URL(petstore.url).origin}/#key=${KEY}`)
@@ -137,30 +170,30 @@ test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and no
     await shows(page, { '#key-problem': 'letters, digits and', '#list': NO_KEY })
   })
 
-  await t.test('the commands of empty forms are valid requests, and say what they need', async (t) => {
+  await t.test('the commands of empty forms are valid requests', async (t) => {
     const { page, use } = await open(t)
     await shows(page, { [`${ADD} h3`]: 'Example request', [`${ADD} .export`]: 'export KEY=…' })
     for (const [section, expected] of [
       [ADD, '{"id":13,"name":"Rex","categoryId":7}'],
       ['#fetch', '{"id":1,"name":"Rex",'],
     ] as const) {
-      await use(press(`${section} .console button`, { [`${section} .console button`]: 'Copied' }))
-      const command = `${await clipboardOf(page)} -sS --fail`
-      const { stdout } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, KEY } })
+      await use(copy(section))
+      const stdout = await runCommand(await clipboardOf(page))
       assert.ok(stdout.includes(expected), stdout)
     }
-    await use(['type', '#name', 'Tom', { [`${ADD} h3`]: /^Request/, [`${ADD} .curl`]: '{"name":"Tom"}' }])
+    const shown = { [`${ADD} h3`]: /^Request/, [`${ADD} .curl`]: '{"name":"Tom"}' }
+    await use(['type', '#name', 'Tom', shown])
   })
 
-  await t.test('names are text, and the command that is copied sends each as it was typed', async (t) => {
+  await t.test('a name is shown as text, and the copied command sends it as typed', async (t) => {
     const { page, petstore, use } = await open(t, { pets: [] })
     await use(...giveKey({ '#list': 'No pets yet' }))
     for (const [at, name] of NAMES.entries()) {
-      await use(...add(name, '-9223372036854775808', { '#added': `Added with the id ${2 * at + 1}:` }))
-      await use(press(`${ADD} .console button`, { [`${ADD} .console button`]: 'Copied' }))
+      const added = { '#added': `Added with the id ${2 * at + 1}:` }
+      await use(...add(name, '-9223372036854775808', added), copy(ADD))
       const command = await clipboardOf(page)
       assert.doesNotMatch(command, /[\u200b-\u200f\u202a-\u202e\u2066-\u2069]/)
-      await promisify(execFile)('sh', ['-c', `${command} -sS --fail`], { env: { ...process.env, KEY } })
+      await runCommand(command)
     }
     const both = NAMES.flatMap((name) => [name, name])
     const { body } = await send(petstore, 'GET', '/v1/pets')
@@ -182,7 +215,7 @@ test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and no
     await chromium.check(page, 'whole name')
   })
 
-  await t.test('a lost server is told of, what was typed stays, and a retry goes on when it is back', async (t) => {
+  await t.test('while the server is lost the page says so and keeps what was typed', async (t) => {
     const { petstore, use } = await open(t)
     await use(...giveKey({ '#count': /^12 / }))
     await petstore.close()
@@ -200,8 +233,9 @@ test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and no
     )
   })
 
-  await t.test('loading, failing, filtered to nothing and removed are told of, too', async (t) => {
-    const { page, petstore, use } = await open(t, { pets: [{ name: 'Rex', categoryId: 1 }], getPet: 'gone' })
+  await t.test('the page tells of loading, failure, an empty filter and removal', async (t) => {
+    const pets = [{ name: 'Rex', categoryId: 1 }]
+    const { page, petstore, use } = await open(t, { pets, getPetState: 'gone' })
     petstore.inject({ operation: 'listPets', delay: 600_000 })
     petstore.inject({ operation: 'listPets', status: 503 })
     await use(
@@ -215,32 +249,75 @@ test('in Chromium', { skip: !isHere('chromium') && 'there is no chromium, and no
     await chromium.check(page, 'gone')
   })
 
-  await t.test('the reference has every operation, parameter and error code of /openapi.json', async (t) => {
-    const { page, petstore } = await open(t, { basePath: '/shop/v2' })
-    const { body } = await send(petstore, 'GET', '/openapi.json')
-    const { paths, components } = JSON.parse(body)
-    const codes = [...body.matchAll(/"code":"(\w+)"/g)].map(([, code = '']) => code)
-    const operations = Object.values<object>(paths).flatMap((item) => Object.values(item))
-    const summaries = operations.flatMap((operation) => operation.summary ?? [])
-    const parameters = Object.keys(components.parameters)
-    assert.ok(parameters.length >= 4 && codes.length >= 15 && summaries.length >= 3)
-    const text = await page.locator('#documents').textContent()
-    const expected = [...parameters, ...codes, ...summaries, 'GET /shop/v2/pets/{petId}']
-    for (const each of expected) assert.ok(text?.includes(each), `${each} is not in the reference`)
-    const listed = await page.locator('#documents > table td > code').allTextContents()
-    assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
+  await t.test(
+    'the reference has all operations, parameters and codes of /openapi.json',
+    async (t) => {
+      const { page, petstore } = await open(t, { basePath: '/shop/v2' })
+      const { body } = await send(petstore, 'GET', '/openapi.json')
+      const { paths, components } = JSON.parse(body)
+      const codes = [...body.matchAll(/"code":"(\w+)"/g)].map(([, code = '']) => code)
+      const operations = Object.values<object>(paths).flatMap((item) => Object.values(item))
+      const summaries = operations.flatMap((operation) => operation.summary ?? [])
+      const parameters = Object.keys(components.parameters)
+      assert.ok(parameters.length >= 4 && codes.length >= 15 && summaries.length >= 3)
+      const text = await page.locator('#documents').textContent()
+      const expected = [...parameters, ...codes, ...summaries, 'GET /shop/v2/pets/{petId}']
+      for (const each of expected)
+        assert.ok(text?.includes(each), `${each} is not in the reference`)
+      const listed = await page.locator('#documents > table td > code').allTextContents()
+      assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
+    },
+  )
+
+  await t.test('a page of another origin cannot use the test controls', async (t) => {
+    const petstore = await start(t, { controlPort: 0, pets: DEMO_PETS })
+    const { controlUrl = '' } = petstore
+    const site = createServer((_, res) => res.setHeader('content-type', 'text/html').end('<p>'))
+    const evil = (await listen(t, site)).replace('127.0.0.1', 'evil.example')
+    const page = await chromium.visit(evil)
+    const seen: [path: string, status: number][] = []
+    page.on('response', (response) => {
+      seen.push([new URL(response.url()).pathname, response.status()])
+    })
+    const hostile: readonly (readonly [path: string, body: string])[] = [
+      ['/reset', 'undefined'],
+      ['/faults', `new Blob(['{"operation":"*","hangUp":true}'])`],
+      ['/pets', `new Blob(['[{"name":"Evil","categoryId":1}]'])`],
+    ]
+    petstore.inject({ operation: 'getPet', status: 503 })
+    await petstore.add([{ name: 'Rex', categoryId: 1 }])
+    const before = [petstore.pets, petstore.pendingFaults]
+    for (const [path, body] of hostile) {
+      const init = `{ method: 'POST', mode: 'no-cors', body: ${body} }`
+      const fetched = `fetch('${controlUrl}${path}', ${init})`
+      const type = await page.evaluate(`${fetched}.then((r) => r.type)`)
+      assert.equal(type, 'opaque') // it was sent and got a response, which the page cannot read
+    }
+    const forbidden = hostile.map(([path]) => [path, 403])
+    assert.deepEqual(seen, forbidden)
+
+    const rebound = await chromium.visit(controlUrl.replace('127.0.0.1', 'evil.example'))
+    const read = `fetch('/requests').then(async (r) => r.status + await r.text())`
+    assert.match(await rebound.evaluate<string>(read), /^403\{"code":"forbidden"/)
+    assert.deepEqual([petstore.pets, petstore.pendingFaults], before)
+
+    // A person may look at them, by typing the address.
+    const own = await chromium.visit(`${controlUrl}/pets`)
+    assert.equal(await own.evaluate(`fetch('/requests').then((r) => r.status)`), 200)
   })
 
-  for (const look of ['360 light', '360 dark', '1280 light', '1280 dark']) {
-    await t.test(`axe finds nothing at ${look}`, async (t) => {
-      const [width, colorScheme] = look.split(' ')
-      const viewport = { width: Number(width), height: 800 }
+  for (const [width, colorScheme] of LOOKS) {
+    await t.test(`axe finds nothing at ${width} pixels, ${colorScheme}`, async (t) => {
+      const viewport = { width, height: 800 }
       const pets = [...DEMO_PETS, { name: 'x'.repeat(10_000), categoryId: -1 }]
       const { page, petstore, use } = await open(t, { pets }, { viewport, colorScheme })
       await chromium.check(page, 'start')
       petstore.inject({ operation: 'listPets', delay: 600_000 })
       await use(...giveKey({ '#count': 'Loading' }))
-      await use(refresh({ '#count': /^13 / }), ...add('<b>Rex</b>', 'no', { '#categoryId-problem': 'must' }))
+      await use(
+        refresh({ '#count': /^13 / }),
+        ...add('<b>Rex</b>', 'no', { '#categoryId-problem': 'must' }),
+      )
       await use(...fetchOne('3', { '#fetched': 'Waldi' }), press('details:first-of-type summary'))
       await chromium.check(page, 'used')
       await petstore.close()

@@ -4,7 +4,7 @@ import type { Event } from './power-cut-recorder.ts'
 
 const PAGE = 4096
 
-/** Bytes that were written within one page, and the size of the file since; doubtful once a sync of them failed. */
+/** A write within one page, and the file's size since; doubtful after a sync of it has failed. */
 type Change = { at: number; data: Buffer; size: number; isDoubtful?: boolean }
 
 const page = ({ at }: Change) => Math.floor(at / PAGE)
@@ -41,30 +41,37 @@ class Inode {
     this.changes.push(change)
   }
 
-  /** Ends a sync: whole pages are durable, but not those that only look written since a sync failed. */
+  /** Ends a sync: whole pages are durable, except those that a failed sync left looking written. */
   settle(changes: readonly Change[], isDone: boolean): void {
     if (!isDone) return changes.forEach((change) => (change.isDoubtful = true))
     const dirty = new Set(changes.filter(({ isDoubtful }) => !isDoubtful).map(page))
     const isSettled = (change: Change) => change.data.length === 0 || dirty.has(page(change))
     const settled = changes.filter((change) => this.changes.includes(change) && isSettled(change))
-    this.durable = applied(this.durable, [...settled, resize(changes.at(-1)?.size ?? this.durable.length)])
+    this.durable = applied(this.durable, [
+      ...settled,
+      resize(changes.at(-1)?.size ?? this.durable.length),
+    ])
     this.changes = this.changes.filter((change) => !settled.includes(change))
   }
 
-  /** What a cut may leave: of every sector any version since the last sync, and any of the sizes. */
+  /** What a cut may leave: any version of each sector, and any file size, since the last sync. */
   image(random: Random): Buffer {
     const [sector, chance] = [random.pick([512, PAGE]), random.pick([0, 0.1, 0.5, 0.9, 1])]
     const sizes = [this.durable.length, ...this.changes.map(({ size }) => size)]
     const image = applied(this.durable, [resize(Math.max(...sizes))])
     const versions = new Map<number, number>()
-    const choose = () => (random.chance(0.7) ? (random.chance(chance) ? Infinity : 0) : random.integer(0, 3))
+    const choose = () =>
+      random.chance(0.7) ? (random.chance(chance) ? Infinity : 0) : random.integer(0, 3)
     for (const change of this.changes)
       for (const { at, data } of split(change.at, change.data, sector)) {
         const left = versions.get(Math.floor(at / sector)) ?? choose()
         versions.set(Math.floor(at / sector), left - 1)
         if (left > 0) data.copy(image, at)
       }
-    return image.subarray(0, chance === 0 ? sizes[0] : chance === 1 ? sizes.at(-1) : random.pick(sizes))
+    return image.subarray(
+      0,
+      chance === 0 ? sizes[0] : chance === 1 ? sizes.at(-1) : random.pick(sizes),
+    )
   }
 }
 
@@ -79,7 +86,8 @@ export class Disk {
   readonly #syncs = new Map<number, readonly Change[]>()
 
   constructor(files: ReadonlyMap<string, Buffer> = new Map()) {
-    const inode = (content: Buffer) => Object.assign(new Inode(), { durable: content, content: Buffer.from(content) })
+    const inode = (content: Buffer) =>
+      Object.assign(new Inode(), { durable: content, content: Buffer.from(content) })
     this.#names = new Map(Array.from(files, ([name, content]) => [name, inode(content)]))
     this.#durableNames = new Map(this.#names)
   }
@@ -90,7 +98,8 @@ export class Disk {
 
   cut(random: Random): Map<string, Buffer> {
     const names = new Map(this.#durableNames)
-    for (const change of this.#changes.slice(0, random.integer(0, this.#changes.length))) change(names)
+    for (const change of this.#changes.slice(0, random.integer(0, this.#changes.length)))
+      change(names)
     return new Map(Array.from(names, ([name, inode]) => [name, inode.image(random)]))
   }
 
@@ -99,22 +108,27 @@ export class Disk {
     if (op === 'open') this.#open.set(id, name === '.' ? undefined : this.#inode(name))
     else if (op === 'write') inode?.write(Buffer.from(data, 'base64'))
     // Zeros may come before the size.
-    else if (op === 'truncate') inode?.write(Buffer.alloc(Math.max(inode.content.length - size, 0)), size, size)
+    else if (op === 'truncate')
+      inode?.write(Buffer.alloc(Math.max(inode.content.length - size, 0)), size, size)
     else if (op === 'sync') this.#syncs.set(id, [...(inode?.changes ?? [])])
     else if (op === 'synced' || op === 'failed') this.#settle(id, op === 'synced')
     else if (op === 'unlink') this.#change((names) => names.delete(name))
-    else if (moved !== undefined) this.#change((names) => names.set(to, moved) && op === 'rename' && names.delete(name))
+    else if (moved !== undefined)
+      this.#change((names) => names.set(to, moved) && op === 'rename' && names.delete(name))
   }
 
   /** Takes over what a process that was killed did last, as it is seen in its files. */
   adopt(files: ReadonlyMap<string, Buffer>): void {
     for (const [name, content] of files) {
       if (this.#names.get(name)?.content.equals(content)) continue
-      const [moved] = [...this.#names].find(([old, inode]) => !files.has(old) && inode.content.equals(content)) ?? []
+      const [moved] =
+        [...this.#names].find(([old, inode]) => !files.has(old) && inode.content.equals(content)) ??
+        []
       if (moved !== undefined) this.apply({ op: 'rename', name: moved, to: name })
       else this.#inode(name).write(content, 0, content.length)
     }
-    for (const name of this.#names.keys()) if (!files.has(name)) this.#change((names) => names.delete(name))
+    for (const name of this.#names.keys())
+      if (!files.has(name)) this.#change((names) => names.delete(name))
   }
 
   #inode(name: string): Inode {

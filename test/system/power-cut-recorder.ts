@@ -1,4 +1,4 @@
-// Loaded before the server by --import: records what it does to the files of a folder, with its responses, and lets it fail.
+// Preloaded by --import: records the server's disk operations and responses, and makes some fail.
 import fs from 'node:fs'
 import files, { type FileHandle } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
@@ -6,15 +6,20 @@ import net from 'node:net'
 import { basename, dirname } from 'node:path'
 
 type Text = Partial<Record<'name' | 'to' | 'data' | 'text', string>>
-/** What happened to a file (by the id of its handle) or a name, or between clients and server; data in base64. */
-export type Event = Text & { op: string; id?: number | undefined; size?: number; pets?: readonly string[] }
+/** An event of a file (by handle id), of a name, or between client and server; data in base64. */
+export type Event = Text & {
+  op: string
+  id?: number | undefined
+  size?: number
+  pets?: readonly string[]
+}
 
 const { RECORD = '', RECORD_FOLDER: folder = '' } = process.env
 const record = fs.openSync(RECORD, 'a')
 const handles = new WeakMap<object, number>()
 let count = process.pid * 1e6
 
-/** Whether something is to fail now: a file beside the record tells what does, and how often. */
+/** Whether an operation should fail now: a file next to the record says which, and how often. */
 function fails(what: string): boolean {
   const [list = '', chance = 0] = fs.readFileSync(`${RECORD}.fail`, 'utf8').split(' ')
   return list.split(',').includes(what) && Math.random() < Number(chance)
@@ -47,13 +52,18 @@ const probe = await open(RECORD)
 const prototype: FileHandle = Object.getPrototypeOf(probe)
 await probe.close()
 const { truncate, sync, datasync } = prototype
-const write: (this: FileHandle, bytes: Uint8Array) => Promise<{ bytesWritten: number }> = prototype.write
+const write: (this: FileHandle, bytes: Uint8Array) => Promise<{ bytesWritten: number }> =
+  prototype.write
 Object.assign(prototype, {
   async write(this: FileHandle, bytes: Buffer, offset = 0) {
     const isFull = fails('write')
     const end = isFull ? offset + Math.random() * (bytes.length - offset) : bytes.length
     const { bytesWritten } = await write.call(this, bytes.subarray(offset, end))
-    note({ op: 'write', id: handles.get(this), data: bytes.toString('base64', offset, offset + bytesWritten) })
+    note({
+      op: 'write',
+      id: handles.get(this),
+      data: bytes.toString('base64', offset, offset + bytesWritten),
+    })
     if (isFull) throw failure('ENOSPC') // after it took a part
     return { bytesWritten, buffer: bytes }
   },
@@ -80,7 +90,9 @@ for (const [name, run] of Object.entries({ sync, datasync }))
 const { write: send } = net.Socket.prototype
 Object.assign(net.Socket.prototype, {
   write(this: net.Socket, chunk: string | Uint8Array, ...rest: [encoding?: BufferEncoding]) {
-    const text = (typeof chunk === 'string' ? Buffer.from(chunk, rest[0]) : Buffer.from(chunk)).toString()
+    const text = (
+      typeof chunk === 'string' ? Buffer.from(chunk, rest[0]) : Buffer.from(chunk)
+    ).toString()
     if (/(?:^|\n)\{"id":| 204 /.test(text)) note({ op: 'response', text })
     return send.call(this, chunk, ...rest)
   },

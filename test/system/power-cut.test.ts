@@ -51,9 +51,11 @@ class Promises {
   }
 
   faultsOf(pets: readonly string[]): string[] {
-    const kept = this.#resets.find((reset) => reset.every((json, at) => pets[at] === json)) ?? this.#kept
+    const kept =
+      this.#resets.find((reset) => reset.every((json, at) => pets[at] === json)) ?? this.#kept
     const pending = new Set(this.#pending)
-    const isSent = (json: string, at: number) => pending.delete(withoutId(json)) && json === withId(withoutId(json), at)
+    const isSent = (json: string, at: number) =>
+      pending.delete(withoutId(json)) && json === withId(withoutId(json), at)
     const lost = kept.filter((json, at) => pets[at] !== json).map((json) => `lost ${json}`)
     const others = pets.filter((json, at) => kept[at] !== json && !isSent(json, at))
     return [...lost, ...others.map((json) => `invented ${json}`)].slice(0, 1)
@@ -77,17 +79,21 @@ class History {
   readonly #promises = new Promises()
   #disk = new Disk()
 
-  /** Lets clients use a server until it ends somehow, then tries so many cuts of what happened. */
+  /** Lets clients use a server to a random end, then tries this many cuts in what happened. */
   async live(t: TestContext, cuts: number): Promise<void> {
     const end = random.pick(['cut', 'kill', 'stop'])
     fs.writeFileSync(this.#record, '')
     this.#fail(end === 'kill' ? `kill ${random.pick([0, 0.001, 0.01, 0.1])}` : '')
     const env = { ...process.env, RECORD: this.#record, RECORD_FOLDER: this.#data }
-    const server = spawn(process.execPath, [...FLAGS, this.#path], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const server = spawn(process.execPath, [...FLAGS, this.#path], {
+      env,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     t.after(() => server.kill('SIGKILL'))
     const exited = once(server, 'exit')
     let output = ''
-    for await (const chunk of server.stdout) if (/http:.*\n.*http:.*\n/.test((output += chunk))) break
+    for await (const chunk of server.stdout)
+      if (/http:.*\n.*http:.*\n/.test((output += chunk))) break
     const [url = '', control = ''] = output.match(/http:\/\/\S+/g) ?? []
     await this.#load(url, control).catch(() => {}) // killed
     this.#fail('')
@@ -105,7 +111,8 @@ class History {
     const add = async (_: unknown, client: number) => {
       for (; left > 0; left--) {
         const what = random.pick(['sync', 'write', 'write,sync', 'truncate,sync'])
-        if (random.chance(0.05)) this.#fail(random.chance(0.5) ? '' : `${what} ${random.pick([0.2, 1])}`)
+        if (random.chance(0.05))
+          this.#fail(random.chance(0.5) ? '' : `${what} ${random.pick([0.2, 1])}`)
         if (client === 0 && random.chance(0.02 * clients)) {
           const pets = Array.from({ length: random.pick([1, 50]) }, newPet)
           this.#note({ op: 'reset', pets })
@@ -116,7 +123,8 @@ class History {
         const { status, body } = await send({ url }, 'POST', '/v1/pets', { body: pet })
         if (clients > 1 || status !== 201 || random.chance(0.97)) continue
         this.#fail('') // and wait quietly until the snapshot holds the pet
-        while (!fs.readFileSync(this.#path, 'utf8').includes(body)) await send({ url }, 'GET', '/livez')
+        while (!fs.readFileSync(this.#path, 'utf8').includes(body))
+          await send({ url }, 'GET', '/livez')
       }
     }
     await Promise.all(Array.from({ length: clients }, add))
@@ -131,12 +139,13 @@ class History {
       this.#promises.note(event)
     }
     const files = read(this.#data)
-    if (end === 'stop') assert.deepEqual(this.#disk.files, files, 'something was written that is not recorded')
+    if (end === 'stop')
+      assert.deepEqual(this.#disk.files, files, 'something was written that is not recorded')
     this.#disk.adopt(files)
     if (end === 'cut') await this.#cut(true)
   }
 
-  /** Starts a store on what a cut may leave, adds a pet, and starts it again; the disk goes on with it if it is to. */
+  /** Starts a store after a cut, adds a pet, and restarts it; `goesOn` continues from the cut. */
   async #cut(goesOn = false): Promise<void> {
     const [files, path] = [this.#disk.cut(random), `${IMAGE}/pets.json`]
     const open = () => {
@@ -149,7 +158,7 @@ class History {
     try {
       const store = await open()
       const pets = [...store.values()]
-      const added = await store.add({ name: 'behind', categoryId: 1 })
+      const added = await store.add({ name: 'after', categoryId: 1 })
       await store.close()
       const again = await open()
       assert.deepEqual([...again.values()], [...pets, added.ok && added.json])

@@ -1,4 +1,4 @@
-// Real proxies, set up as in production, in front of servers on loopback.
+// Real proxies, configured as in production, in front of servers on loopback.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -7,14 +7,16 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { endWithUs } from '../process.ts'
 import { folderOf, send } from '../support.ts'
 
 type Change = readonly [from: string | RegExp, to: string]
 
 interface Kind {
   debianPackage: string
-  example: string // a file of examples/proxies, which is run as it stands but for the changes
+  example: string // a file of examples/proxies, used with these changes only
   changes: (port: number, options: Required<ProxyOptions>) => Change[]
+  prefixChange: (prefix: string) => Change // made last, if there is a prefix
   args: (file: string, folder: string) => string[]
 }
 
@@ -22,35 +24,44 @@ export const PROXIES: Record<'nginx' | 'haproxy' | 'caddy', Kind> = {
   nginx: {
     debianPackage: 'nginx-light',
     example: 'nginx.conf',
-    changes: (port, { servers, keepAlive, prefix }) => [
-      [/server petstore:8080 resolve(.*);/, servers.map((server) => `server 127.0.0.1:${server}$1;`).join('\n')],
+    changes: (port, { servers, keepAlive }) => [
+      [
+        /server petstore:8080 resolve(.*);/,
+        servers.map((server) => `server 127.0.0.1:${server}$1;`).join('\n'),
+      ],
       ['listen 80;', `listen 127.0.0.1:${port};`],
       ['keepalive_timeout 60s;', `keepalive_timeout ${keepAlive * 1000}ms;`],
-      ['proxy_pass http://petstore;', `proxy_pass http://petstore${prefix === '' ? '' : `${prefix}/`};`],
     ],
-    args: (file, folder) => [
-      ...['-c', file, '-p', folder, '-e', 'stderr'],
-      ...['-g', `daemon off; error_log stderr; pid ${folder}/pid; ${process.getuid?.() === 0 ? 'user root;' : ''}`],
-    ],
+    prefixChange: (prefix) => ['proxy_pass http://petstore', `$&${prefix}/`],
+    args: (file, folder) => {
+      const user = process.getuid?.() === 0 ? 'user root;' : ''
+      const globals = `daemon off; error_log stderr; pid ${folder}/pid; ${user}`
+      return ['-c', file, '-p', folder, '-e', 'stderr', '-g', globals]
+    },
   },
   haproxy: {
     debianPackage: 'haproxy',
     example: 'haproxy.cfg',
-    changes: (port, { servers, keepAlive, prefix }) => [
-      [/server petstore petstore:8080/, servers.map((at) => `server at${at} 127.0.0.1:${at}`).join('\n    ')],
-      ['bind :80', `bind 127.0.0.1:${port}${prefix === '' ? '' : `\n    http-request set-path ${prefix}%[path]`}`],
+    changes: (port, { servers, keepAlive }) => [
+      [
+        /server petstore petstore:8080/,
+        servers.map((at) => `server at${at} 127.0.0.1:${at}`).join('\n    '),
+      ],
+      ['bind :80', `bind 127.0.0.1:${port}`],
       ['pool-purge-delay 60s', `pool-purge-delay ${keepAlive * 1000}ms`],
     ],
+    prefixChange: (prefix) => [/ bind .*/, `$&\n    http-request set-path ${prefix}%[path]`],
     args: (file) => ['-db', '-f', file],
   },
   caddy: {
     debianPackage: 'caddy',
     example: 'Caddyfile',
-    changes: (port, { servers, keepAlive, prefix }) => [
+    changes: (port, { servers, keepAlive }) => [
       ['to petstore:8080', `to ${servers.map((server) => `127.0.0.1:${server}`).join(' ')}`],
-      [':80 {', `http://127.0.0.1:${port} {${prefix === '' ? '' : `\n\trewrite * ${prefix}{uri}`}`],
+      [':80 {', `http://127.0.0.1:${port} {`],
       ['keepalive 60s', `keepalive ${keepAlive * 1000}ms`],
     ],
+    prefixChange: (prefix) => [/http:\/\/127.* \{/, `$&\n\trewrite * ${prefix}{uri}`],
     args: (file) => ['run', '--config', file, '--adapter', 'caddyfile'],
   },
 }
@@ -58,18 +69,18 @@ export const PROXIES: Record<'nginx' | 'haproxy' | 'caddy', Kind> = {
 export type ProxyName = keyof typeof PROXIES
 
 export interface ProxyOptions {
-  servers: readonly number[] // ports of the servers behind it
-  keepAlive?: number // seconds that it keeps an idle connection to a server
-  prefix?: string // path that it puts before the path of every request
+  servers: readonly number[] // ports
+  keepAlive?: number // seconds that an idle connection to a server is kept
+  prefix?: string // added before the path of every request
 }
 
 export interface Proxy {
   url: string
-  /** The first errors that it wrote, without those of refused connections, after which it asks another server. */
+  /** The first errors in its log, except refused connections: it then tries another server. */
   errors: () => readonly string[]
 }
 
-/** A port for a server that is to come back to it: none of those that the system gives to clients meanwhile. */
+/** A port for a server that restarts: outside the range that the system gives to clients. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(10_000, 30_000)
@@ -80,24 +91,41 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Starts a proxy that the end of the test ends; resolves when it reaches a server. */
-export async function startProxy(t: TestContext, name: ProxyName, options: ProxyOptions): Promise<Proxy> {
-  const { example, changes, args } = PROXIES[name]
-  const [folder, port] = [folderOf(t), await freePort()]
+/** Starts a proxy until the end of the test; resolves when it reaches a server. */
+export async function startProxy(
+  t: TestContext,
+  name: ProxyName,
+  options: ProxyOptions,
+): Promise<Proxy> {
+  const { example, changes, prefixChange, args } = PROXIES[name]
+  const { servers, keepAlive = 60, prefix = '' } = options
+  const folder = folderOf(t)
+  const port = await freePort()
+  const all = changes(port, { servers, keepAlive, prefix })
+  if (prefix !== '') all.push(prefixChange(prefix))
   let configuration = readFileSync(`examples/proxies/${example}`, 'utf8')
-  for (const [from, to] of changes(port, { keepAlive: 60, prefix: '', ...options })) {
+  for (const [from, to] of all) {
     assert.ok(configuration.search(from) >= 0, `${from}`)
     configuration = configuration.replace(from, to)
   }
   const file = `${folder}/${example}`
   writeFileSync(file, configuration)
-  const env = { ...process.env, HOME: folder } // Caddy keeps files there
-  const running = spawn(name, args(file, folder), { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env }) // a process group of its own
+  const running = spawn(name, args(file, folder), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true, // a process group of its own, because nginx has workers
+    env: { ...process.env, HOME: folder }, // Caddy keeps files there
+  })
+  const group = -(running.pid ?? assert.fail(`${name} did not start`))
+  endWithUs(running, group)
   let output = ''
-  for (const stream of [running.stdout, running.stderr]) stream.on('data', (chunk) => (output += chunk))
+  for (const stream of [running.stdout, running.stderr]) {
+    stream.on('data', (chunk) => {
+      output += chunk
+    })
+  }
   const exited = once(running, 'exit')
   t.after(async () => {
-    if (running.exitCode === null) process.kill(-Number(running.pid), 'SIGKILL')
+    if (running.exitCode === null) process.kill(group, 'SIGKILL')
     await exited
   })
   const url = `http://127.0.0.1:${port}`

@@ -1,4 +1,4 @@
-// The server behind real proxies: nothing is lost, under load, through restarts, or at the end of idle connections.
+// Real proxies lose nothing under load, through restarts, or when idle connections end.
 import assert from 'node:assert/strict'
 import { EventEmitter, once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -10,14 +10,17 @@ import { type Answer, folderOf, send } from '../support.ts'
 import { isHere } from './packages.ts'
 import { freePort, PROXIES, type ProxyName, startProxy } from './proxies.ts'
 
-const RESTARTS = Number(process.env['RESTARTS'] ?? 2) // so many of each instance
+const RESTARTS = Number(process.env['RESTARTS'] ?? 2) // of each instance
 const [CLIENTS, IDLE_CLIENTS] = [64, 50]
 const DEMO_PETS = 12
 
 /** Starts an instance with the demo pets, which keeps them over its restarts. */
 async function startInstance(t: TestContext) {
-  const [port, controlPort, snapshot] = [await freePort(), await freePort(), `${folderOf(t)}/pets.json`]
-  const flags = ['--demo', '--snapshot', snapshot, '--drain-delay', '3', '--control-port', `${controlPort}`]
+  const port = await freePort()
+  const controlPort = await freePort()
+  const snapshot = `${folderOf(t)}/pets.json`
+  const controls = ['--control-port', `${controlPort}`]
+  const flags = ['--demo', '--snapshot', snapshot, '--drain-delay', '3', ...controls]
   let server = await serve(t, flags, port)
 
   async function stop(): Promise<string[]> {
@@ -37,7 +40,7 @@ async function startInstance(t: TestContext) {
 
 type Ask = (method: string, path: string, body?: string) => Promise<Answer>
 
-/** Requests that an instance answers well, whatever else it has been asked; each has a number. */
+/** Requests whose responses do not depend on others; each request has a number. */
 const KINDS: readonly ((ask: Ask, count: number) => Promise<void>)[] = [
   async (ask, count) => {
     const after = count % 9
@@ -59,14 +62,18 @@ const KINDS: readonly ((ask: Ask, count: number) => Promise<void>)[] = [
   },
 ]
 
-// Keeps clients busy, each on a connection of its own, for as long as `work` takes: it is handed what resolves when so
-// many more requests have been answered. Resolves to how many there were, and what became of those that failed.
-async function loadDuring(url: string, work: (answered: (more: number) => Promise<void>) => Promise<void>) {
+type Work = (answered: (more: number) => Promise<void>) => Promise<void>
+
+/** Keeps clients busy, each on its own connection, while `work` waits for numbers of responses. */
+async function loadDuring(url: string, work: Work) {
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
   const progress = new EventEmitter()
   const failures: string[] = []
-  let [isOver, begun, done] = [false, 0, 0]
-  const ask: Ask = (method, path, body) => send({ url }, method, path, { agent, ...(body !== undefined && { body }) })
+  let isOver = false
+  let begun = 0
+  let done = 0
+  const ask: Ask = (method, path, body) =>
+    send({ url }, method, path, { agent, ...(body !== undefined && { body }) })
   const client = async () => {
     while (!isOver) {
       const count = begun++
@@ -78,7 +85,8 @@ async function loadDuring(url: string, work: (answered: (more: number) => Promis
   }
   const clients = Array.from({ length: CLIENTS }, client)
   const answered = async (more: number) => {
-    for (const end = done + more; done < end;) await once(progress, 'done')
+    const end = done + more
+    while (done < end) await once(progress, 'done')
   }
   await work(answered).finally(() => (isOver = true))
   await Promise.all(clients)
@@ -91,13 +99,14 @@ function connectionsTo(port: number): number {
   return readFileSync('/proc/net/tcp', 'utf8').split(established).length - 1
 }
 
-/** Where the clients' path is not the one that reaches the proxy, one before it has taken this away. */
-const STRIPPED = { 'kept by the proxy': '', 'given back by the proxy, behind one that takes it away': '/api' }
+/** The part of the clients' path that another proxy in front removes. */
+const STRIPPED = { keeps: '', 'gives back': '/api' }
 
 for (const name of Object.keys(PROXIES) as ProxyName[]) {
-  const skip = !isHere(name, PROXIES[name].debianPackage) && `${name} is not here and cannot be installed`
+  const isMissing = !isHere(name, PROXIES[name].debianPackage)
+  const skip = isMissing && `${name} is not here and cannot be installed`
   describe(`behind ${name}`, { skip }, () => {
-    test('two instances that restart in turn: every request is answered well, and no pet lost or doubled', async (t) => {
+    test('no request fails and no pet is lost while two instances restart in turn', async (t) => {
       const instances = await Promise.all([0, 1].map(() => startInstance(t)))
       const proxy = await startProxy(t, name, { servers: instances.map(({ port }) => port) })
       const { count, failures } = await loadDuring(proxy.url, async (answered) => {
@@ -110,24 +119,25 @@ for (const name of Object.keys(PROXIES) as ProxyName[]) {
       t.diagnostic(`${count} requests, ${failures.length} of them were not answered well`)
       assert.deepEqual(failures.slice(0, 10), [], proxy.errors().join('\n'))
       const kept = (await Promise.all(instances.map((instance) => instance.stop()))).flat()
-      const numbers = Array.from({ length: count }, (_, at) => at)
-      const created = numbers.filter((at) => at % KINDS.length === KINDS.length - 1).map((at) => `Rex ${at}`)
+      const numbers = [...Array(count).keys()]
+      const creations = numbers.filter((at) => at % KINDS.length === KINDS.length - 1)
+      const created = creations.map((at) => `Rex ${at}`)
       assert.deepEqual(kept.filter((pet) => pet.startsWith('Rex ')).sort(), created.sort())
     })
 
-    test('connections that are idle for as long as the proxy keeps them are not closed under a request', async (t) => {
+    test('no request meets a connection that the server is about to close', async (t) => {
       const [port, keepAlive] = [await freePort(), 1]
       const server = await serve(t, ['--demo', '--keep-alive', '75'], port)
       const { url } = await startProxy(t, name, { servers: [port], keepAlive })
       const agent = new Agent({ keepAlive: true })
       t.after(() => agent.destroy())
-      const clients = Array.from({ length: IDLE_CLIENTS }, (_, at) => at)
+      const clients = [...Array(IDLE_CLIENTS).keys()]
       server.process.kill('SIGSTOP') // so that each request needs a connection of its own
       const answers = clients.map(() => send({ url }, 'GET', '/v1/pets', { agent }))
       while (connectionsTo(port) < clients.length) await setTimeout(10)
       server.process.kill('SIGCONT')
       for (const { status } of await Promise.all(answers)) assert.equal(status, 200)
-      // Around the moment at which the proxy closes them, to a server that is just then too busy to read.
+      // When the proxy closes them, the server is too busy to read.
       server.process.kill('SIGSTOP')
       const body = JSON.stringify({ name: 'Rex', categoryId: 1 })
       const created = clients.map(async (at) => {
@@ -140,15 +150,17 @@ for (const name of Object.keys(PROXIES) as ProxyName[]) {
     })
 
     for (const [how, stripped] of Object.entries(STRIPPED)) {
-      test(`a base path of several segments, ${how}: Location and Link fit it`, async (t) => {
+      test(`Location and Link fit a base path that the proxy ${how}`, async (t) => {
         const port = await freePort()
         await serve(t, ['--demo', '--base-path', '/api/shop/v1'], port)
         const proxy = await startProxy(t, name, { servers: [port], prefix: stripped })
         const ask = (method: string, path: string, body?: string) => {
           assert.ok(path.startsWith('/api/shop/v1/'), path)
-          return send(proxy, method, path.slice(stripped.length), body === undefined ? {} : { body })
+          const sent = body === undefined ? {} : { body }
+          return send(proxy, method, path.slice(stripped.length), sent)
         }
-        const created = await ask('POST', '/api/shop/v1/pets', JSON.stringify({ name: 'Rex', categoryId: 1 }))
+        const rex = JSON.stringify({ name: 'Rex', categoryId: 1 })
+        const created = await ask('POST', '/api/shop/v1/pets', rex)
         const read = await ask('GET', String(created.headers.location))
         assert.deepEqual([read.status, read.body], [200, created.body])
         const linked = ({ headers }: Answer) => /^<(.*?)>/.exec(String(headers['link']))?.[1] ?? ''

@@ -1,71 +1,167 @@
-// The test controls over HTTP, and the same ones in process: one state, whichever way it is reached.
+// The test controls, over HTTP and in process: both act on the same state.
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import type { PetstoreOptions } from '../../src/index.ts'
-import { type Answer, assertError, assertNext, folderOf, send, start } from '../support.ts'
+import { refuse } from '../../src/api/errors.ts'
+import { createFetch } from '../../src/http/fetch.ts'
+import { Router } from '../../src/http/router.ts'
+import { createPetstore, type StartOptions } from '../../src/index.ts'
+import { controls } from '../../src/testing/control.ts'
+import { type Answer, assertError, assertIs, assertNext, check } from '../support.ts'
+import { folderOf, send, start } from '../support.ts'
 import { open, request, REX } from '../http/raw.ts'
 
-async function startControls(t: TestContext, options: PetstoreOptions = {}) {
+async function startControls(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
   const { controlUrl: url = '' } = petstore
-  const call = (method: string, path: string, body?: unknown, headers = {}): Promise<Answer> => {
-    const content = typeof body === 'object' ? JSON.stringify(body) : String(body ?? '')
-    return send({ url }, method, path, { headers: { authorization: '', ...headers }, body: content })
+  const call = (method: string, path: string, content?: unknown, more = {}): Promise<Answer> => {
+    const body = typeof content === 'object' ? JSON.stringify(content) : String(content ?? '')
+    return send({ url }, method, path, { headers: { authorization: '', ...more }, body })
   }
   return { petstore, url, call, list: async () => (await send(petstore, 'GET', '/v1/pets')).body }
 }
 
 const TOM = { name: 'Tom', categoryId: 2 }
+const JSON_TYPE = { 'content-type': 'application/json' }
 const FAULT = { operation: 'listPets', status: 500 } as const
 
-test('the controls need no key, stand at an address of their own, and end with the petstore', async (t) => {
+test('the controls have their own address, need no key, and end with the petstore', async (t) => {
   const { petstore, url, call } = await startControls(t)
   assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
-  for (const path of ['/pets', '/requests', '/faults']) assert.equal((await call('GET', path)).body, '[]')
+  for (const path of ['/pets', '/requests', '/faults'])
+    assert.equal((await call('GET', path)).body, '[]')
   for (const path of ['/reset', '/requests', '/faults']) {
-    assertError(await send(petstore, 'POST', path, { body: '[]' }), 404, 'not_found')
-    assertError(await send(petstore, 'GET', `/v1${path}`), 404, 'not_found')
-    assertError(await send(petstore, 'GET', `/v1${path}`, { headers: { authorization: '' } }), 401, 'unauthorized')
+    await check(petstore, 'POST', path, '404 not_found', { body: '[]' })
+    await check(petstore, 'GET', `/v1${path}`, '404 not_found')
+    const noKey = { headers: { authorization: '' } }
+    await check(petstore, 'GET', `/v1${path}`, '401 unauthorized', noKey)
   }
-  for (const path of ['/', '/v1/pets', '/livez', '/reset/', '/Pets', '/pets/1', '/%zz']) {
+  for (const path of ['/v1/pets', '/livez', '/reset/', '/Pets', '/pets/1', '/%zz']) {
     assertError(await call('GET', path), 404, 'not_found')
   }
   await petstore.close()
   await assert.rejects(call('GET', '/pets'), { code: 'ECONNREFUSED' })
 })
 
-test('each control takes its methods and no other', async (t) => {
+const REFUSED: Readonly<Record<string, Record<string, string>>> = {
+  'an Origin': { origin: 'https://evil.example' },
+  'the Origin null': { origin: 'null' },
+  'an empty Origin': { origin: '' },
+  'the Origin of the controls': { host: '127.0.0.1', origin: 'http://127.0.0.1' },
+  'Sec-Fetch-Site: cross-site': { 'sec-fetch-site': 'cross-site' },
+  'Sec-Fetch-Site: same-site': { 'sec-fetch-site': 'same-site' },
+  'an unknown Sec-Fetch-Site': { 'sec-fetch-site': 'other' },
+  'two values of Sec-Fetch-Site': { 'sec-fetch-site': 'none, cross-site' },
+  'a Host that has a name': { host: 'evil.example' },
+  'a Host that has a name and a port': { host: 'evil.example:8081' },
+  'a Host that begins like an address': { host: '127.0.0.1.evil.example' },
+  'a Host that begins like localhost': { host: 'localhost.evil.example' },
+  'a Host that ends like localhost': { host: 'evil.localhost' },
+}
+
+for (const [name, headers] of Object.entries(REFUSED)) {
+  test(`the controls refuse ${name}, on every path, and change nothing`, async (t) => {
+    const { petstore, call } = await startControls(t, { pets: [TOM] })
+    await petstore.fetch(petstore.url)
+    const before = [petstore.pets, petstore.requests, petstore.pendingFaults]
+    const json = { ...headers, ...JSON_TYPE }
+    for (const [method, path, body, sent = headers] of [
+      ['GET', '/'],
+      ['GET', '/nothing'],
+      ['GET', '/requests'],
+      ['OPTIONS', '/reset'],
+      ['POST', '/reset'],
+      ['POST', '/reset', '', { ...headers, 'content-type': 'text/plain' }],
+      ['POST', '/faults', FAULT], // as from an untyped Blob
+      ['POST', '/pets', [TOM], json],
+      ['PUT', '/get-pet', '"gone"', json],
+      ['DELETE', '/requests'],
+    ] as const) {
+      const answer = await call(method, path, body, sent)
+      assertError(answer, 403, 'forbidden')
+      assert.equal(answer.headers['access-control-allow-origin'], undefined)
+    }
+    assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], before)
+    assert.equal(petstore.getPetState, 'deprecated')
+  })
+}
+
+test('the controls serve every local Host, and a browser without a page', async (t) => {
+  const { url, call } = await startControls(t)
+  for (const headers of [
+    { host: 'localhost' },
+    { host: 'LOCALHOST:8081' },
+    { host: '127.0.0.1:8081' },
+    { host: '192.0.2.1:8081' },
+    { host: '[::1]:8081' },
+    { host: '[::1]' },
+    { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' },
+    { 'sec-fetch-site': 'same-origin' },
+    { 'sec-fetch-mode': 'cors' }, // what the fetch of Node sends
+  ]) {
+    assert.equal((await call('GET', '/pets', '', headers)).status, 200, JSON.stringify(headers))
+  }
+  await assertNext(await open(t, { url }, 'GET /pets HTTP/1.0\r\n\r\n'), 200)
+  for (const init of [{}, { method: 'POST' }, { method: 'POST', body: '[]', headers: JSON_TYPE }]) {
+    assert.ok((await fetch(`${url}/${init.method ? 'reset' : 'pets'}`, init)).ok)
+  }
+})
+
+test('beyond loopback, the controls serve any Host, but no web page', async (t) => {
+  const { call } = await startControls(t, { controlHost: '0.0.0.0' })
+  const get = (headers: object) => call('GET', '/pets', '', headers)
+  assert.equal((await get({ host: 'host.docker.internal:8081' })).status, 200)
+  assertError(await get({ origin: 'https://evil.example' }), 403, 'forbidden')
+  assertError(await get({ 'sec-fetch-site': 'cross-site' }), 403, 'forbidden')
+})
+
+test('GET / lists the controls: each takes its methods and no other', async (t) => {
   const { call } = await startControls(t)
-  for (const [path, allow] of [
-    ['/get-pet', 'OPTIONS, PUT'],
-    ['/reset', 'OPTIONS, POST'],
-    ['/pets', 'GET, HEAD, OPTIONS, POST'],
-    ['/requests', 'DELETE, GET, HEAD, OPTIONS'],
-    ['/faults', 'DELETE, GET, HEAD, OPTIONS, POST'],
-  ] as const) {
+  const methodsOf: Record<string, string[]> = {
+    '/': ['GET'],
+    '/reset': ['POST'],
+    '/pets': ['GET', 'POST'],
+    '/requests': ['GET', 'DELETE'],
+    '/faults': ['GET', 'POST', 'DELETE'],
+    '/get-pet': ['PUT'],
+  }
+  const listed: { method: string; path: string }[] = JSON.parse((await call('GET', '/')).body)
+  assert.deepEqual(
+    listed.map(({ method, path }) => [method, path]),
+    Object.entries(methodsOf).flatMap(([path, methods]) => methods.map((one) => [one, path])),
+  )
+  for (const [path, methods] of Object.entries(methodsOf)) {
+    const allowed = [...methods, 'OPTIONS', ...(methods.includes('GET') ? ['HEAD'] : [])].sort()
     for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-      const answer = await call(method, path, { POST: path === '/faults' ? FAULT : [], PUT: '"gone"' }[method])
-      const isAllowed = allow.split(', ').includes(method)
-      if (method === 'OPTIONS' || !isAllowed) assert.equal(answer.headers.allow, allow)
-      if (!isAllowed && method !== 'HEAD') assertError(answer, 405, 'method_not_allowed')
-      else assert.ok((isAllowed ? [200, 201, 204] : [405]).includes(answer.status), `${method} ${answer.status}`)
-      if (answer.status !== 204) assert.equal(answer.headers['cache-control'], 'no-store')
+      const bodies = { POST: path === '/faults' ? FAULT : [], PUT: '"gone"' }
+      const { status, headers } = await call(
+        method,
+        path,
+        new Map(Object.entries(bodies)).get(method),
+      )
+      const isAllowed = allowed.includes(method)
+      const expected = isAllowed ? [200, 201, 204] : [405]
+      assert.ok(expected.includes(status), `${method} ${path} ${status}`)
+      if (method === 'OPTIONS' || !isAllowed) assert.equal(headers.allow, allowed.join(', '))
+      if (status !== 204) assert.equal(headers['cache-control'], 'no-store')
     }
   }
 })
 
-test('a body that is wrong is told from the beginning or by its item, and changes nothing', async (t) => {
+test('an invalid body is refused with its reason, and changes nothing', async (t) => {
   const { petstore, url } = await startControls(t, { pets: [TOM] })
+  const noPets = /^The body must be an array of NewPet: ./
+  const noName = /: in item 1, name is required and must be a string; categoryId is required /
+  const tooGreat = `[${REX.replace('1', '9223372036854775808')}]`
   for (const [path, body, code, message] of [
     ['/reset', '[', 'bad_request', /^The body must be an array of NewPet: Unexpected end/],
-    ['/reset', ' ', 'bad_request', /^The body must be an array of NewPet: /],
-    ['/reset', 'null', 'invalid_pet', /^The body must be an array of NewPet: ./],
-    ['/reset', '[{}]', 'invalid_pet', /: in item 1, name is required and must be a string; categoryId is required /],
-    ['/pets', '', 'bad_request', /^The body must be an array of NewPet: /],
+    ['/reset', ' ', 'bad_request', noPets],
+    ['/reset', 'null', 'invalid_pet', noPets],
+    ['/reset', '[{}]', 'invalid_pet', noName],
+    ['/pets', '', 'bad_request', noPets],
     ['/pets', `[${REX},3]`, 'invalid_pet', /: in item 2, a pet must be an object$/],
-    ['/pets', `[${REX.replace('1', '9223372036854775808')}]`, 'invalid_pet', /: in item 1, categoryId must/],
-    ['/pets', '[{"id":1,"name":"Rex","categoryId":1}]', 'invalid_pet', /: in item 1, id must be left out: the store/],
+    ['/pets', tooGreat, 'invalid_pet', /: in item 1, categoryId must/],
+    ['/pets', '[{"id":1}]', 'invalid_pet', /: in item 1, .*id must be left out: the store/],
     ['/faults', '', 'bad_request', /^The body must be a fault: Unexpected end/],
     ['/faults', '\xff', 'bad_request', /^The body must be a fault: it is not valid UTF-8$/],
   ] as const) {
@@ -75,19 +171,20 @@ test('a body that is wrong is told from the beginning or by its item, and change
   }
 })
 
-test('the controls refuse another media type and a body beyond 64 MiB, which maxBody does not change', async (t) => {
+test('the controls refuse another media type, and a body over 64 MiB', async (t) => {
   const { call, url } = await startControls(t, { maxBody: 10 })
   for (const path of ['/reset', '/pets', '/faults']) {
-    assertError(await call('POST', path, '[]', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
+    const plain = await call('POST', path, '[]', { 'content-type': 'text/plain' })
+    assertIs(plain, '415 unsupported_media_type')
     for (const [bytes, status] of Object.entries({ [2 ** 26]: 100, [2 ** 26 + 1]: 413 })) {
-      const lines = ['Host: x', 'Expect: 100-continue', `Content-Length: ${bytes}`]
+      const lines = ['Host: localhost', 'Expect: 100-continue', `Content-Length: ${bytes}`]
       await assertNext(await open(t, { url }, request(`POST ${path} HTTP/1.1`, lines)), status)
     }
   }
   assert.equal((await call('POST', '/pets', `[${REX}]`)).status, 201)
 })
 
-test('pets are one state over HTTP and in process, exact over all of int64', async (t) => {
+test('pets are the same over HTTP and in process, and every int64 is exact', async (t) => {
   const { petstore, call, list } = await startControls(t)
   const bounds = [-(2n ** 63n), 2n ** 63n - 1n] as const
   const [least, most] = bounds.map((categoryId) => `"name":"\\ud800","categoryId":${categoryId}}`)
@@ -97,12 +194,12 @@ test('pets are one state over HTTP and in process, exact over all of int64', asy
   const pets = bounds.map((categoryId, at) => ({ id: at + 1, name: '\ud800', categoryId }))
   assert.deepEqual(petstore.pets, pets)
   const pet = { name: '', categoryId: 2n ** 53n }
-  assert.deepEqual(await petstore.add(pet), [{ id: 3, ...pet }])
+  assert.deepEqual(await petstore.add([pet]), [{ id: 3, ...pet }])
   const more = `${expected.slice(0, -1)},{"id":3,"name":"","categoryId":9007199254740992}]`
   assert.deepEqual([(await call('GET', '/pets')).body, await list()], [more, more])
 })
 
-test('requests and faults are one state, and those of the controls are no requests', async (t) => {
+test('requests and faults are the same over HTTP and in process', async (t) => {
   const { petstore, call, list } = await startControls(t)
   await list()
   await petstore.fetch(`${petstore.url}/cats`)
@@ -115,141 +212,238 @@ test('requests and faults are one state, and those of the controls are no reques
   assert.deepEqual(petstore.pendingFaults, [{ operation: 'getPet', hangUp: true, times: 3 }, fault])
   assert.deepEqual(JSON.parse((await call('GET', '/faults')).body), petstore.pendingFaults)
   assertError(await send(petstore, 'GET', '/v1/pets'), 500, 'injected_fault')
-  for (const path of ['/requests', '/faults']) assert.equal((await call('DELETE', path)).status, 204)
+  for (const path of ['/requests', '/faults'])
+    assert.equal((await call('DELETE', path)).status, 204)
   assert.deepEqual([petstore.pendingFaults, petstore.requests], [[], []])
 })
 
-test('the wait for requests ends as soon as so many are there, also when they were before', async (t) => {
+test('a wait for requests ends once there are `count`, earlier ones included', async (t) => {
   const { petstore, call, list } = await startControls(t)
   const seen = (requests: { operation: string | null; status: number | null }[]) =>
     requests.map(({ operation, status }) => `${operation} ${status}`).join()
-  const wait = (...given: Parameters<typeof petstore.waitForRequests>) => petstore.waitForRequests(...given).then(seen)
-  const ask = async (query: string) => seen(JSON.parse((await call('GET', `/requests?${query}`)).body))
+  const wait = (...given: Parameters<typeof petstore.waitForRequests>) =>
+    petstore.waitForRequests(...given).then(seen)
+  const ask = async (query: string) =>
+    seen(JSON.parse((await call('GET', `/requests?${query}`)).body))
   assert.deepEqual([await wait(0), await ask('')], ['', ''])
   const failed = { operation: 'listPets', status: 503, timeout: 600_000 } as const
-  const waits = [wait(2, failed), ask('operation=listPets&status=503&count=2&wait=600'), wait(3), ask('count=3')]
+  const query = 'operation=listPets&status=503&count=2&wait=600'
+  const waits = [wait(2, failed), ask(query), wait(3), ask('count=3')]
   petstore.inject({ operation: 'listPets', status: 503, times: 2, after: 1 })
   for (let times = 0; times < 3; times++) await list()
-  const [lists, all] = ['listPets 503,listPets 503', 'listPets 200,listPets 503,listPets 503']
+  const lists = 'listPets 503,listPets 503'
+  const all = `listPets 200,${lists}`
   assert.deepEqual(await Promise.all(waits), [lists, lists, all, all])
   await petstore.fetch(petstore.url)
-  assert.deepEqual([await wait(1, { status: 503 }), await ask('status=503&count=2&wait=0')], [lists, lists])
+  assert.equal(await wait(1, { status: 503 }), lists)
+  assert.equal(await ask('status=503&count=2&wait=0'), lists)
   assert.deepEqual([await wait(2), await ask('operation=createPet')], [`${all},null 401`, ''])
 })
 
-test('the wait for requests that do not come is 408, and lists those that came', async (t) => {
+test('a wait for requests that do not come ends in 408, with a list of what came', async (t) => {
   const { petstore, call, list } = await startControls(t)
   const none = 'Waited for 1 requests; the requests were: none'
-  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), { message: none })
+  const code = 'timeout'
+  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), { code, message: none })
   await list()
   await petstore.fetch(petstore.url)
   const message = 'Waited for 2 createPet 503; the requests were: listPets 200, none 401'
-  await assert.rejects(petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 }), { message })
+  const waiting = petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 })
+  await assert.rejects(waiting, { code, message })
   const answer = await call('GET', '/requests?operation=createPet&status=503&count=2&wait=0.001')
   assert.equal(assertError(answer, 408, 'request_timeout'), message)
-  const long = { timeout: 600_000 }
-  const waits = [petstore.waitForRequests(3, long), petstore.waitForRequests(1, { ...long, status: 500 })]
-  const closing = waits.map((waiting) =>
-    assert.rejects(waiting, { message: /^Waited for (3 requests|1 requests 500); the requests were: listPets 200, / }),
-  )
-  await petstore.close()
-  await Promise.all(closing)
 })
 
-test('a wait that is wrong is refused in the same words in process and over HTTP', async (t) => {
-  const { petstore, call } = await startControls(t, { journal: 5 })
-  for (const [name, message, query, count, options] of [
-    ['RangeError', 'count 6 must be an integer from 0 to 5, the option journal', 'count=6', 6, {}],
-    ['RangeError', 'count NaN must be an integer from 0 to 5, the option journal', 'count=x', NaN, undefined],
-    ['RangeError', 'status 99 must be an integer from 100 to 599', 'status=99', 0, { status: 99 }],
-    ['RangeError', 'timeout 600001 must be an integer from 0 to 600000', 'wait=600.001', 0, { timeout: 600_001 }],
-    ['RangeError', /^operation 'page' must be one of listPets, /, 'operation=page', 0, { operation: 'page' }],
-    ['TypeError', /^options must not have 'path'; known are operation, status, timeout$/, 'path=/', 0, { path: '/' }],
+test('a wait for requests ends with the petstore, and at once after its end', async (t) => {
+  const petstore = await start(t)
+  await petstore.fetch(`${petstore.url}/pets`, petstore)
+  const long = { timeout: 600_000 }
+  const wait = (count: number, status?: number) =>
+    assert.rejects(petstore.waitForRequests(count, { ...long, status }), {
+      code: 'closed',
+      message: /^Waited for (3 requests|1 requests 500); the requests were: listPets 200$/,
+    })
+  const waits = [wait(3), wait(1, 500)]
+  await petstore.close()
+  await Promise.all([...waits, wait(3)])
+  assert.equal((await petstore.waitForRequests(1, long)).length, 1)
+})
+
+test('waitForRequests() can wait for the page', async () => {
+  const petstore = createPetstore()
+  const waiting = petstore.waitForRequests(1, { operation: 'page', timeout: 600_000 })
+  await petstore.fetch(new URL('/', petstore.url))
+  assert.equal((await waiting)[0]?.operation, 'page')
+})
+
+const COUNT = 'must be an integer from 0 to 5, the option journal'
+const STATUS = 'must be an integer from 100 to 599'
+const OPERATION = /^operation 'livez' must be one of listPets, .*, page, openapi$/
+
+test('waitForRequests() names the argument that is wrong', async () => {
+  const petstore = createPetstore({ journal: 5 })
+  const onlyKnown = "options must not have 'path'; known are operation, status, timeout"
+  for (const [name, given, message] of [
+    ['RangeError', [6], `count 6 ${COUNT}`],
+    ['RangeError', [Number.NaN], `count NaN ${COUNT}`],
+    ['TypeError', ['1'], `count '1' ${COUNT}`],
+    ['RangeError', [0, { status: 99 }], `status 99 ${STATUS}`],
+    [
+      'RangeError',
+      [0, { timeout: 600_001 }],
+      /^timeout 600001 must be an integer from 0 to 600000$/,
+    ],
+    ['RangeError', [0, { operation: 'livez' }], OPERATION],
+    ['TypeError', [0, { path: '/' }], onlyKnown],
   ] as const) {
-    const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, [count, options])
-    await assert.rejects(waiting, { name, message })
-    const answer = assertError(await call('GET', `/requests?${query}`), 400, 'bad_request')
-    if (message instanceof RegExp) assert.match(answer, message)
-    else assert.equal(answer, message)
+    const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, given)
+    await assert.rejects(waiting, { name, code: 'invalid_option', message })
   }
 })
 
-test('getPet goes and comes back while clients run, in process and over HTTP, and its document with it', async (t) => {
+const SECONDS = 'must be seconds from 0 to 600, such as 5 or 0.25'
+
+test('GET /requests names the parameter that is wrong, as it was sent', async (t) => {
+  const { call } = await startControls(t, { journal: 5 })
+  for (const [query, message] of [
+    ['count=6', `count 6 ${COUNT}`],
+    ['count=', "count '' must be decimal digits"],
+    ['count=1e0', "count '1e0' must be decimal digits"],
+    ['count=01', "count '01' must be decimal digits"],
+    ['count=%2B1', "count '+1' must be decimal digits"],
+    ['status=99', `status '99' ${STATUS}`],
+    ['status=600', `status '600' ${STATUS}`],
+    ['status=5e2', `status '5e2' ${STATUS}`],
+    ['wait=600.001', `wait '600.001' ${SECONDS}`],
+    ['wait=1.0005', `wait '1.0005' ${SECONDS}`],
+    ['wait=-1', `wait '-1' ${SECONDS}`],
+    ['wait=1e1', `wait '1e1' ${SECONDS}`],
+    ['wait=', `wait '' ${SECONDS}`],
+    ['operation=livez', OPERATION],
+    ['timeout=5', "query must not have 'timeout'; known are operation, status, count, wait"],
+  ] as const) {
+    const told = assertError(await call('GET', `/requests?${query}`), 400, 'bad_request')
+    if (typeof message === 'string') assert.equal(told, message)
+    else assert.match(told, message)
+  }
+  for (const query of ['count=0&wait=0', 'wait=600', 'wait=5.0', 'wait=0.125', 'operation=page'])
+    assert.equal((await call('GET', `/requests?${query}`)).status, 200, query)
+})
+
+test('getPet can be removed and brought back at any time, and its document follows', async (t) => {
   const { petstore, call } = await startControls(t, { pets: [TOM] })
   const seen = async () => {
     const { paths } = JSON.parse((await send(petstore, 'GET', '/openapi.json')).body)
     const documented = '410' in paths['/pets/{petId}'].get.responses
-    return [petstore.getPet, (await send(petstore, 'GET', '/v1/pets/1')).status, documented]
+    return [petstore.getPetState, (await send(petstore, 'GET', '/v1/pets/1')).status, documented]
   }
-  const [there, gone] = [['deprecated', 200, false], ['gone', 410, true]] // prettier-ignore
+  const there = ['deprecated', 200, false]
+  const gone = ['gone', 410, true]
   assert.deepEqual(await seen(), there)
-  petstore.getPet = 'gone'
+  petstore.getPetState = 'gone'
   assert.deepEqual(await seen(), gone)
   assert.equal((await call('PUT', '/get-pet', '"deprecated"')).status, 204)
   assert.deepEqual(await seen(), there)
   assert.equal((await call('PUT', '/get-pet', '"gone"')).status, 204)
-  for (const body of ['', 'gone', '"Gone"', '{}', 'null', '1']) {
-    const message = assertError(await call('PUT', '/get-pet', body), 400, 'bad_request')
-    assert.match(message, /^(getPet .* must be one of deprecated, gone|The body must be .deprecated. or .gone.: .*)$/)
-  }
-  assert.throws(() => Object.assign(petstore, { getPet: 'Gone' }), /^RangeError: getPet 'Gone' must/)
+  const wrong =
+    /^(getPetState .* must be one of deprecated, gone$|The body must be .deprecated. or )/
+  for (const body of ['', 'gone', '"Gone"', '{}', 'null', '1'])
+    assert.match(assertError(await call('PUT', '/get-pet', body), 400, 'bad_request'), wrong)
+  const assign = () => Object.assign(petstore, { getPetState: 'Gone' })
+  assert.throws(assign, /^RangeError: getPetState 'Gone' must/)
   assert.deepEqual(await seen(), gone)
   await petstore.reset()
   assert.deepEqual(await seen(), there)
 })
 
-test('POST /reset begins with the pets given, else with those of the start, without requests and faults', async (t) => {
-  const OLD = { ...TOM, age: 9 }
-  const rows = [[undefined, [TOM]], ['', [TOM]], [[], []], [[OLD, TOM], [TOM, TOM]]] as const // prettier-ignore
-  for (const [body, pets] of rows) {
+test('POST /reset sets the pets in its body, or restores the initial ones', async (t) => {
+  const sets: [body: unknown, pets: object[]][] = [
+    [undefined, [TOM]],
+    [[], []],
+    [
+      [{ ...TOM, age: 9 }, TOM],
+      [TOM, TOM],
+    ],
+  ]
+  for (const [body, pets] of sets) {
     const { petstore, call, list } = await startControls(t, { pets: [TOM] })
-    await petstore.add(TOM, TOM)
+    await petstore.add([TOM, TOM])
     await list()
     petstore.inject(FAULT)
     const answer = await call('POST', '/reset', body)
-    assert.deepEqual([answer.status, answer.body, answer.headers['content-type']], [204, '', undefined])
+    const { status, headers } = answer
+    assert.deepEqual([status, answer.body, headers['content-type']], [204, '', undefined])
     const expected = pets.map((pet, at) => ({ id: at + 1, ...pet }))
     assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [expected, [], []])
-    assert.equal((await petstore.add(TOM))[0]?.id, pets.length + 1)
+    assert.equal((await petstore.add([TOM]))[0]?.id, pets.length + 1)
   }
 })
 
-test('a store that is full is 507: what came before is there, and nothing after; a reset changes nothing', async (t) => {
+test('pets that do not fit are 507; the error names the first', async (t) => {
   const { petstore, call } = await startControls(t, { maxStore: 300 })
   const long = { name: 'x'.repeat(300), categoryId: 1 }
-  const add = await call('POST', '/pets', [TOM, long, TOM])
-  assert.equal(assertError(add, 507, 'store_full'), 'Cannot add pet 2 of 3: the store has no room for it')
+  const noRoom = (pet: string) => `Cannot add pet ${pet}: the store has no room for it`
+  const add = await call('POST', '/pets', [TOM, long])
+  assert.equal(assertError(add, 507, 'store_full'), noRoom('2 of 2'))
+  assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
   petstore.inject(FAULT)
-  const full = 'Cannot reset to 2 pets: they do not fit'
+  const full = '2 pets do not fit into 300 bytes'
   assert.equal(assertError(await call('POST', '/reset', [long, TOM]), 507, 'store_full'), full)
-  await assert.rejects(petstore.reset([long, TOM]), { name: 'RangeError', message: full })
-  await assert.rejects(petstore.add(long), /^RangeError: Cannot add pet 1 of 1: the store has no room for it$/)
+  const error = { name: 'RangeError', code: 'store_full' }
+  await assert.rejects(petstore.reset([long, TOM]), { ...error, message: full })
+  await assert.rejects(petstore.add([long]), { ...error, message: noRoom('1 of 1') })
   assert.deepEqual([petstore.pets, petstore.pendingFaults.length], [[{ id: 1, ...TOM }], 1])
 })
 
-test('a reset that cannot be written is 503 and changes nothing, and the next one that can is done', async (t) => {
+test('a reset that cannot be written is 503, changes nothing, and can be retried', async (t) => {
   const folder = `${folderOf(t)}/pets`
   mkdirSync(folder)
-  const { petstore, call } = await startControls(t, { snapshot: `${folder}/pets.json`, pets: [TOM] })
+  const snapshot = `${folder}/pets.json`
+  const { petstore, call } = await startControls(t, { snapshot, pets: [TOM] })
   petstore.inject(FAULT)
   rmSync(folder, { recursive: true })
   assertError(await call('POST', '/reset', []), 503, 'storage_failed')
-  await assert.rejects(petstore.reset([]))
+  await assert.rejects(petstore.reset([]), { name: 'Error', code: 'storage_failed' })
   assert.deepEqual([petstore.pets.length, petstore.pendingFaults.length], [1, 1])
   mkdirSync(folder)
   assert.equal((await call('POST', '/reset', [TOM, TOM])).status, 204)
   assert.deepEqual([petstore.pets.length, petstore.pendingFaults.length], [2, 0])
 })
 
+test('a bug in a control is a 500 that tells nothing; the log gets the error', async () => {
+  const bug = new TypeError('a secret')
+  const get = () => {
+    throw bug
+  }
+  const broken = Object.create(createPetstore(), { pets: { get } })
+  const bugs: unknown[] = []
+  const fetchControl = createFetch({
+    router: new Router(controls(broken), ''),
+    authorize: () => undefined,
+    maxBody: 1,
+    refuse,
+    onBug: (error) => bugs.push(error),
+  })
+  const response = await fetchControl('http://127.0.0.1/pets')
+  const body = await response.text()
+  assert.deepEqual([response.status, bugs], [500, [bug]])
+  assert.match(body, /"code":"internal_error"/)
+  assert.doesNotMatch(body, /secret/)
+})
+
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
-const DELAYS = 'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
+const DELAYS =
+  'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
 const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
 const NO_PET = 'petId must be with the operation getPet: no other has one'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
-const KNOWN = 'known are operation, petId, after, times, rate, seed, status, retryAfter, delay, hangUp, body'
+const KNOWN =
+  'known are operation, petId, after, times, rate, seed, status, retryAfter, delay, hangUp, body'
 const NO_RETRY = 'retryAfter must be with status 429 or 503'
 const NO_ANSWER = 'hangUp must be without status and body: there is no response'
 const ANY = { operation: '*' }
+const TIMES = "times 'never' must be an integer from 1 to 1000000, or always"
+const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
   ['TypeError', 'fault null must be an object', null],
   ['TypeError', "fault 'x' must be an object", 'x'],
@@ -260,7 +454,7 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['RangeError', `operation '' ${OPERATIONS}`, { ...FAULT, operation: '' }],
   ['TypeError', `fault must not have 'code'; ${KNOWN}`, { ...FAULT, code: 5 }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
-  ['TypeError', NONE, ANY, { ...ANY, rate: 0.5, times: 'always', after: 1 }, { ...ANY, hangUp: false }],
+  ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }],
   ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
   ['TypeError', NO_ANSWER, { ...FAULT, hangUp: true }, { ...ANY, hangUp: true, body: 'cut' }],
   ['TypeError', 'hangUp 1 must be true or false', { ...ANY, hangUp: 1 }],
@@ -270,40 +464,42 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', NO_PET, { ...FAULT, petId: 1 }, { ...ANY, petId: 1, status: 500 }],
   ['RangeError', 'rate 0 must be a number above 0, and at most 1', { ...FAULT, rate: 0 }],
   ['RangeError', 'rate 1.01 must be a number above 0, and at most 1', { ...FAULT, rate: 1.01 }],
-  ['TypeError', "times 'never' must be an integer from 1 to 1000000, or always", { ...FAULT, times: 'never' }],
+  ['TypeError', TIMES, { ...FAULT, times: 'never' }],
   ['RangeError', `delay [ 5, 4 ] ${DELAYS}`, { ...ANY, delay: [5, 4] }],
 ]
 const GOOD_FAULTS: object[] = [
   { ...ANY, delay: [0, 600_000] },
   { ...ANY, body: 'garbled', rate: 1, seed: 0 },
+  { ...ANY, status: 500, hangUp: false },
 ]
-for (const [member, min, max] of [
+for (const [member, min, max, more = ''] of [
   ['status', 400, 599],
-  ['times', 1, 1_000_000],
+  ['times', 1, 1_000_000, ', or always'],
   ['retryAfter', 0, 86_400],
-  ['delay', 0, 600_000],
+  ['delay', 0, 600_000, DELAYS.slice(DELAYS.indexOf(','))],
   ['after', 0, 1_000_000],
   ['petId', 1, 999_999_999_999_999],
   ['seed', 0, 2 ** 32 - 1],
 ] as const) {
-  const more = { times: ', or always', delay: DELAYS.slice(DELAYS.indexOf(',')) }[String(member)] ?? ''
-  const mustBe = `must be an integer from ${min} to ${max}${more}`
-  const base = member === 'status' ? FAULT : { status: 503 }
-  const withMember = (value: unknown) => ({ ...base, operation: 'getPet', rate: 1, [member]: value })
-  for (const value of [min - 1, max + 1, min + 0.5]) {
-    BAD_FAULTS.push(['RangeError', `${member} ${value} ${mustBe}`, withMember(value)])
-  }
-  for (const value of [true, null]) BAD_FAULTS.push(['TypeError', `${member} ${value} ${mustBe}`, withMember(value)])
-  BAD_FAULTS.push(['TypeError', `${member} '1' ${mustBe}`, withMember('1')])
-  GOOD_FAULTS.push(withMember(min), withMember(max))
+  const told = (value: unknown) =>
+    `${member} ${value} must be an integer from ${min} to ${max}${more}`
+  const fault = { operation: 'getPet', rate: 1, status: 503 }
+  for (const value of [min - 1, max + 1, min + 0.5])
+    BAD_FAULTS.push(['RangeError', told(value), { ...fault, [member]: value }])
+  for (const value of [true, null])
+    BAD_FAULTS.push(['TypeError', told(value), { ...fault, [member]: value }])
+  BAD_FAULTS.push(['TypeError', told("'1'"), { ...fault, [member]: '1' }])
+  GOOD_FAULTS.push({ ...fault, [member]: min }, { ...fault, [member]: max })
 }
 
-test('a fault that is wrong is refused in the same words in process and over HTTP; its bounds are not', async (t) => {
+test('an invalid fault is refused in the same words in process and over HTTP', async (t) => {
   const { petstore, call } = await startControls(t)
   for (const [name, message, ...faults] of BAD_FAULTS) {
     for (const fault of faults) {
-      assert.throws(() => Reflect.apply(petstore.inject, undefined, [fault]), { name, message })
-      assert.equal(assertError(await call('POST', '/faults', JSON.stringify(fault)), 400, 'bad_request'), message)
+      const inject = () => Reflect.apply(petstore.inject, undefined, [fault])
+      assert.throws(inject, { name, code: 'invalid_option', message })
+      const answer = await call('POST', '/faults', JSON.stringify(fault))
+      assert.equal(assertError(answer, 400, 'bad_request'), message)
     }
   }
   assert.deepEqual(petstore.pendingFaults, [])

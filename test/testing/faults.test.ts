@@ -1,15 +1,14 @@
-// Faults: what a test asked to go wrong goes wrong, over a socket as in process, and nothing else does.
+// Faults: the requests that a test chose fail as it asked, through either door; no others do.
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createPetstore, type Fault, type Petstore } from '../../src/index.ts'
-import { AUTHORIZATION, KEY, send, start } from '../support.ts'
+import { createPetstore, type Fault, type OperationId, type Petstore } from '../../src/index.ts'
 import { get, open, post, REX } from '../http/raw.ts'
+import { AUTHORIZATION, KEY, send, start } from '../support.ts'
 
-const WAYS: Record<string, (petstore: Petstore) => typeof fetch> = {
-  'over a socket': () => fetch,
-  'in process': (petstore) => petstore.fetch,
-}
+const BOTH = ['over a socket', 'in process'] as const
+type Door = (typeof BOTH)[number]
+
 const INJECTED = (status: number) =>
   `{"code":"injected_fault","message":"A test asked for this fault","status":${status}}`
 const PETS = [{ name: 'Tom', categoryId: 2 }]
@@ -19,18 +18,28 @@ const CREATED = `201 - ${ADDED}`
 const HUNG_UP = 'fetch failed: UND_ERR_SOCKET'
 const cut = (body: string) => `${body.slice(0, body.length / 2)}terminated: UND_ERR_SOCKET`
 
-const OPERATIONS = {
+const OPERATIONS: Readonly<Record<OperationId, readonly [method: string, path: string]>> = {
   listPets: ['GET', '/pets'],
   createPet: ['POST', '/pets'],
   getPet: ['GET', '/pets/1'],
   listOrders: ['GET', '/store/orders'],
-} as const
-type Operation = keyof typeof OPERATIONS
-const NAMES: readonly Operation[] = ['listPets', 'createPet', 'getPet', 'listOrders']
+}
+const NAMES: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
 
-const paths = ({ requests }: Petstore) => requests.map(({ path }) => path)
+/** Sends a request that reaches an operation. */
+function call(
+  petstore: Petstore,
+  operation: OperationId,
+  door: Door = 'in process',
+  more: RequestInit = {},
+): Promise<Response> {
+  const [method, path] = OPERATIONS[operation]
+  const init = { method, headers: HEADERS, ...(method === 'POST' && { body: REX }), ...more }
+  return (door === 'in process' ? petstore.fetch : fetch)(petstore.url + path, init)
+}
 
+/** Status, Retry-After and body of a response, as far as they came, and the error if any. */
 async function observe(response: Promise<Response>): Promise<string> {
   let seen = ''
   try {
@@ -44,195 +53,246 @@ async function observe(response: Promise<Response>): Promise<string> {
   }
 }
 
-const EFFECTS: readonly [fault: Omit<Fault, 'operation'>, ofACreate: string, ofAList?: string][] = [
-  ...[400, 500, 599].map((status): [Fault | object, string] => [{ status }, `${status} - ${INJECTED(status)}`]),
-  [{ status: 503, retryAfter: 7 }, `503 7 ${INJECTED(503)}`],
-  [{ status: 429, retryAfter: 0 }, `429 0 ${INJECTED(429)}`],
-  [{ status: 418, delay: 1, hangUp: false }, `418 - ${INJECTED(418)}`],
-  [{ delay: 1 }, CREATED, `200 - [${TOM},${ADDED}]`],
-  [{ delay: 0 }, CREATED, `200 - [${TOM},${ADDED}]`],
-  [{ hangUp: true }, HUNG_UP],
-  [{ hangUp: true, delay: 1 }, HUNG_UP],
-  [{ body: 'cut' }, `500 - ${cut(INJECTED(500))}`, `200 - ${cut(`[${TOM}]`)}`],
-  [{ body: 'cut', delay: 1 }, `500 - ${cut(INJECTED(500))}`, `200 - ${cut(`[${TOM}]`)}`],
-  [{ body: 'cut', status: 404 }, `404 - ${cut(INJECTED(404))}`],
-  [{ body: 'cut', status: 503, retryAfter: 86_400, delay: 1 }, `503 86400 ${cut(INJECTED(503))}`],
-  [{ body: 'garbled', delay: [0, 1] }, '200 - A test asked for this fault'],
-  [{ body: 'garbled', status: 503, retryAfter: 2 }, '503 2 A test asked for this fault'],
-]
+const LIST = { operation: 'listPets' } as const
 
-for (const [way, fetchOf] of Object.entries(WAYS)) {
-  describe(`faults, ${way},`, () => {
-    function meet(petstore: Petstore, operation: Operation, more: RequestInit = {}): Promise<Response> {
-      const [method, path] = OPERATIONS[operation]
-      const init = { method, headers: HEADERS, ...(method === 'POST' && { body: REX }), ...more }
-      return fetchOf(petstore)(petstore.url + path, init)
-    }
+const LISTED = `200 - [${TOM},${ADDED}]`
+const GARBLED = 'A test asked for this fault'
+const CUT = `500 - ${cut(INJECTED(500))}`
+const HALF_A_LIST = `200 - ${cut(`[${TOM}]`)}`
 
-    for (const [fault, ofACreate, ofAList = ofACreate] of EFFECTS) {
-      test(`${JSON.stringify(fault)} is what the client meets in place of the operation`, async (t) => {
-        const petstore = await start(t, { pets: PETS })
-        petstore.inject({ operation: '*', times: 2, ...fault })
-        assert.equal(await observe(meet(petstore, 'createPet')), ofACreate)
-        assert.equal(await observe(meet(petstore, 'listPets')), ofAList)
-        assert.deepEqual(petstore.pendingFaults, [])
-        assert.equal(petstore.pets.length, ofACreate === CREATED ? 2 : 1)
-        assert.match(await observe(meet(petstore, 'createPet')), /^201 /)
-      })
-    }
+const ANY = { operation: '*' } as const
+/** What the client of a create sees, and the client of a list if it sees something else. */
+const EFFECTS: Readonly<Record<string, [fault: Fault, ...seen: string[]]>> = {
+  'a 400': [{ ...ANY, status: 400 }, `400 - ${INJECTED(400)}`],
+  'the greatest status, which has no name': [{ ...ANY, status: 599 }, `599 - ${INJECTED(599)}`],
+  'a 503 with Retry-After': [{ ...ANY, status: 503, retryAfter: 7 }, `503 7 ${INJECTED(503)}`],
+  'a 429 with Retry-After: 0': [{ ...ANY, status: 429, retryAfter: 0 }, `429 0 ${INJECTED(429)}`],
+  'a delayed status': [{ ...ANY, status: 418, delay: 1 }, `418 - ${INJECTED(418)}`],
+  'a delay alone': [{ ...ANY, delay: 1 }, CREATED, LISTED],
+  'a delay of nothing': [{ ...ANY, delay: 0 }, CREATED, LISTED],
+  'a hang-up': [{ ...ANY, hangUp: true }, HUNG_UP],
+  'a delayed hang-up': [{ ...ANY, hangUp: true, delay: 1 }, HUNG_UP],
+  // Half of the real response to a list, and half of an Error for a create, which adds no pet.
+  'half a response': [{ ...ANY, body: 'cut' }, CUT, HALF_A_LIST],
+  'half a delayed response': [{ ...ANY, body: 'cut', delay: 1 }, CUT, HALF_A_LIST],
+  'half an Error': [{ ...ANY, body: 'cut', status: 404 }, `404 - ${cut(INJECTED(404))}`],
+  'half a delayed Error with Retry-After': [
+    { ...ANY, body: 'cut', status: 503, retryAfter: 86_400, delay: 1 },
+    `503 86400 ${cut(INJECTED(503))}`,
+  ],
+  'a garbled body': [{ ...ANY, body: 'garbled', delay: [0, 1] }, `200 - ${GARBLED}`],
+  'a garbled Error': [{ ...ANY, body: 'garbled', status: 503, retryAfter: 2 }, `503 2 ${GARBLED}`],
+}
 
-    test('the first that fits is met, `times` times, whatever else is pending', async (t) => {
+for (const [name, [fault, create = '', list = create]] of Object.entries(EFFECTS)) {
+  test(`a fault replaces the response by ${name}, over a socket and in process`, async (t) => {
+    for (const door of BOTH) {
       const petstore = await start(t, { pets: PETS })
-      const faults: Fault[] = [
-        { operation: 'getPet', status: 404 },
-        { operation: 'listPets', status: 500, times: 2 },
-        { operation: '*', status: 501 },
-        { operation: 'listPets', hangUp: true },
-        { operation: 'createPet', delay: 1 },
-        { operation: 'createPet', status: 507 },
-      ]
-      for (const fault of faults) petstore.inject(fault)
-      const pending = faults.map((fault) => ({ times: 1, ...fault }))
-      assert.deepEqual(petstore.pendingFaults, pending)
-      const seen = (operation: Operation) => observe(meet(petstore, operation))
-      assert.equal(await seen('listPets'), `500 - ${INJECTED(500)}`)
-      assert.deepEqual(petstore.pendingFaults[1], { operation: 'listPets', status: 500, times: 1 })
-      assert.equal(await seen('listPets'), `500 - ${INJECTED(500)}`)
-      assert.equal(await seen('createPet'), `501 - ${INJECTED(501)}`)
-      assert.equal(await seen('listPets'), HUNG_UP)
-      assert.equal(await seen('listPets'), `200 - [${TOM}]`)
-      assert.equal(await seen('createPet'), CREATED)
-      assert.deepEqual(petstore.pendingFaults, [pending[0], pending[5]])
-    })
-
-    test('one for an operation is for no other, and one for * is for each', async (t) => {
-      const petstore = await start(t, { pets: PETS })
-      for (const operation of NAMES) {
-        petstore.inject({ operation, status: 599 })
-        for (const other of NAMES) {
-          assert.equal((await meet(petstore, other)).status === 599, other === operation)
-        }
-        petstore.inject({ operation: '*', status: 598 })
-        assert.equal((await meet(petstore, operation)).status, 598)
-      }
-    })
-
-    test('`after` lets requests pass, `times: always` goes on until it is cleared, `petId` is one pet', async (t) => {
-      const petstore = await start(t, { pets: [...PETS, ...PETS] })
-      const list = async () => (await meet(petstore, 'listPets')).status
-      petstore.inject({ operation: 'getPet', petId: 2, status: 501 })
-      petstore.inject({ operation: 'listPets', after: 2, times: 'always', status: 503 })
-      petstore.inject({ operation: 'listPets', status: 502, times: undefined, delay: undefined })
-      assert.deepEqual([await list(), await list(), await list(), await list()], [502, 200, 503, 503])
-      for (const [path, status] of Object.entries({ 1: 200, 2: 501, 3: 404 })) {
-        assert.equal((await fetchOf(petstore)(`${petstore.url}/pets/${path}`, petstore)).status, status)
-      }
-      assert.deepEqual(petstore.pendingFaults, [{ operation: 'listPets', after: 2, times: 'always', status: 503 }])
-      petstore.clearFaults()
-      assert.equal(await list(), 200)
-    })
-
-    test('`rate` fails a part of the requests, the same ones with the same seed', async (t) => {
-      const petstore = await start(t)
-      const failed = async (seed?: number) => {
-        petstore.clearFaults()
-        petstore.inject({ operation: 'listPets', rate: 0.2, status: 503, seed })
-        const statuses: number[] = []
-        while (statuses.length < 50) statuses.push((await meet(petstore, 'listPets')).status)
-        return statuses.flatMap((status, at) => (status === 503 ? [at] : []))
-      }
-      const first = await failed()
-      assert.ok(first.length > 3 && first.length < 20, first.join())
-      assert.deepEqual([await failed(), await failed(0)], [first, first])
-      assert.notDeepEqual(await failed(7), first)
-    })
-
-    test('the option `delay` holds up every operation, faults too, and nothing else', async (t) => {
-      const petstore = await start(t, { delay: 600_000 })
-      petstore.inject({ operation: 'listPets', status: 503 })
-      petstore.inject({ operation: 'createPet', hangUp: true })
-      const delayed = NAMES.map((operation) => observe(meet(petstore, operation)))
-      while (petstore.pendingFaults.length > 0) await turn()
-      for (const path of ['/', '/openapi.json', '/livez', '/v1/cats'])
-        await fetchOf(petstore)(new URL(path, petstore.url))
-      assert.deepEqual(paths(petstore), ['/', '/openapi.json', '/v1/cats'])
-      petstore.clearFaults()
-      assert.match((await Promise.all(delayed)).join(), /^503 .*,fetch failed: \w+,404 .*,501 /)
-    })
-
-    test('of many requests at once `times` meet one', async (t) => {
-      const petstore = await start(t)
-      petstore.inject({ operation: 'createPet', times: 7, status: 503, delay: 1 })
-      const creates = Array.from({ length: 20 }, () => meet(petstore, 'createPet'))
-      const statuses = (await Promise.all(creates)).map(({ status }) => status)
-      assert.equal(statuses.filter((status) => status === 503).length, 7)
-      assert.equal(petstore.pets.at(-1)?.id, 13)
-    })
-
-    test('a request that reaches no operation meets none', async (t) => {
-      const petstore = await start(t, { maxBody: 40 })
-      petstore.inject({ operation: '*', hangUp: true })
-      for (const [line, more] of Object.entries({
-        '401 GET /v1/pets': { authorization: 'Bearer wrong-key' },
-        '415 POST /v1/pets': { 'content-type': 'text/plain' },
-        '415 POST /v1/pets ': { 'content-encoding': 'gzip' },
-        ...{ '404 GET /v1/cats': {}, '404 GET /v1/pets/': {}, '405 PUT /v1/pets': {}, '204 OPTIONS /v1/pets': {} },
-        ...{ '200 GET /': {}, '200 GET /openapi.json': {}, '200 GET /livez': {}, '200 HEAD /readyz': {} },
-      })) {
-        const [status, method = '', path = ''] = line.split(' ')
-        const init = { method, headers: { ...HEADERS, ...more }, ...(/^P/.test(method) && { body: REX }) }
-        assert.equal((await fetchOf(petstore)(new URL(path, petstore.url), init)).status, Number(status), line)
-      }
-      for (const body of ['x'.repeat(41), new Blob(['x'.repeat(41)]).stream()]) {
-        assert.equal((await meet(petstore, 'createPet', { body, duplex: 'half' })).status, 413)
-      }
-      assert.equal(petstore.pendingFaults.length, 1)
-    })
-
-    for (const end of ['close', 'reset', 'clearFaults'] as const) {
-      test(`${end}() hangs up what is delayed; until then others are answered`, async (t) => {
-        const petstore = await start(t)
-        petstore.inject({ operation: 'createPet', delay: 600_000, times: 2 })
-        petstore.inject({ operation: 'listPets', delay: 600_000, status: 500, times: 2 })
-        const operations = ['createPet', 'listPets', 'listPets'] as const
-        const delayed = operations.map((one) => observe(meet(petstore, one)))
-        while (petstore.pendingFaults.length > 1 || petstore.pendingFaults[0]?.times !== 1) await turn()
-        assert.equal(await observe(meet(petstore, 'listPets')), '200 - []')
-        await petstore[end]()
-        for (const seen of await Promise.all(delayed)) assert.match(seen, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
-        assert.deepEqual([petstore.pendingFaults, petstore.pets], [[], []])
-        if (end === 'reset') assert.deepEqual(petstore.requests, []) // nor what was under way
-        petstore.inject({ operation: 'listPets', delay: 1 })
-        if (end !== 'close') assert.equal(await observe(meet(petstore, 'listPets')), '200 - []')
-      })
+      petstore.inject({ ...fault, times: 2 })
+      assert.equal(await observe(call(petstore, 'createPet', door)), create, door)
+      assert.equal(await observe(call(petstore, 'listPets', door)), list, door)
+      assert.deepEqual(petstore.pendingFaults, [])
+      assert.equal(petstore.pets.length, create === CREATED ? 2 : 1)
+      assert.match(await observe(call(petstore, 'createPet', door)), /^201 /)
     }
-
-    test('one announces the whole length; it answers HEAD with its status, that length and no body', async (t) => {
-      const petstore = await start(t)
-      for (const fault of [{ status: 503 }, { status: 503, body: 'cut' }, { body: 'cut' }] as const) {
-        petstore.inject({ operation: 'listPets', ...fault, times: 2 })
-        const [status, length] = 'status' in fault ? [503, INJECTED(503).length] : [200, 2]
-        for (const method of ['GET', 'HEAD']) {
-          const response = await meet(petstore, 'listPets', { method })
-          assert.deepEqual([response.status, response.headers.get('content-length')], [status, `${length}`])
-          if (method === 'HEAD') assert.equal(await response.text(), '')
-        }
-      }
-    })
   })
 }
 
-for (const fault of [
-  { hangUp: true },
-  { hangUp: true, delay: 1 },
-  { body: 'cut' },
-  { body: 'cut', status: 503 },
-] as const) {
-  test(`${JSON.stringify(fault)} ends the connection: what is pipelined behind it reaches no operation`, async (t) => {
+test('the first fault that fits applies, `times` times', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY], pets: PETS })
+  const faults: Fault[] = [
+    { operation: 'getPet', status: 404 },
+    { operation: 'listPets', status: 500, times: 2 },
+    { operation: '*', status: 501 },
+    { operation: 'listPets', hangUp: true },
+    { operation: 'createPet', delay: 1 },
+    { operation: 'createPet', status: 507 },
+  ]
+  for (const fault of faults) petstore.inject(fault)
+  const pending = faults.map((fault) => ({ times: 1, ...fault }))
+  assert.deepEqual(petstore.pendingFaults, pending)
+  const seen = (operation: OperationId) => observe(call(petstore, operation))
+  assert.equal(await seen('listPets'), `500 - ${INJECTED(500)}`)
+  assert.deepEqual(petstore.pendingFaults[1], { operation: 'listPets', status: 500, times: 1 })
+  assert.equal(await seen('listPets'), `500 - ${INJECTED(500)}`)
+  assert.equal(await seen('createPet'), `501 - ${INJECTED(501)}`)
+  assert.equal(await seen('listPets'), HUNG_UP)
+  assert.equal(await seen('listPets'), `200 - [${TOM}]`)
+  assert.equal(await seen('createPet'), CREATED)
+  assert.deepEqual(petstore.pendingFaults, [pending[0], pending[5]])
+})
+
+test('a fault for one operation spares the others, and one for * spares none', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY], pets: PETS })
+  for (const operation of NAMES) {
+    petstore.inject({ operation, status: 599 })
+    for (const other of NAMES) {
+      assert.equal((await call(petstore, other)).status === 599, other === operation)
+    }
+    petstore.inject({ operation: '*', status: 598 })
+    assert.equal((await call(petstore, operation)).status, 598)
+  }
+})
+
+test('`after` lets requests pass, and `times: always` lasts until cleared', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const list = async () => (await call(petstore, 'listPets')).status
+  const lasting: Fault = { operation: 'listPets', after: 2, times: 'always', status: 503 }
+  petstore.inject(lasting)
+  petstore.inject({ operation: 'listPets', status: 502, times: undefined, delay: undefined })
+  const statuses = [await list(), await list(), await list(), await list()]
+  assert.deepEqual(statuses, [502, 200, 503, 503])
+  assert.deepEqual(petstore.pendingFaults, [lasting])
+  petstore.clearFaults()
+  assert.equal(await list(), 200)
+})
+
+test('`petId` makes a fault apply to one pet', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY], pets: [...PETS, ...PETS] })
+  petstore.inject({ operation: 'getPet', petId: 2, status: 501 })
+  const statuses: number[] = []
+  for (const id of [1, 3, 2, 2]) {
+    statuses.push((await petstore.fetch(`${petstore.url}/pets/${id}`, petstore)).status)
+  }
+  assert.deepEqual(statuses, [200, 404, 501, 200])
+})
+
+test('`rate` fails a share of the requests, the same ones for the same seed', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const failed = async (seed?: number) => {
+    petstore.clearFaults()
+    petstore.inject({ operation: 'listPets', rate: 0.2, status: 503, seed })
+    const places: number[] = []
+    for (let at = 0; at < 50; at++) {
+      if ((await call(petstore, 'listPets')).status === 503) places.push(at)
+    }
+    return places
+  }
+  const first = await failed()
+  assert.ok(first.length > 3 && first.length < 20, first.join())
+  assert.deepEqual([await failed(), await failed(0)], [first, first])
+  assert.notDeepEqual(await failed(7), first)
+})
+
+test('of many requests at once, `times` fail', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  petstore.inject({ operation: 'createPet', times: 7, status: 503, delay: 1 })
+  const creates = Array.from({ length: 20 }, () => call(petstore, 'createPet'))
+  const statuses = (await Promise.all(creates)).map(({ status }) => status)
+  assert.equal(statuses.filter((status) => status === 503).length, 7)
+  assert.equal(petstore.pets.at(-1)?.id, 13)
+})
+
+test('the option `delay` delays every operation, faults too, and nothing else', async (t) => {
+  const petstore = await start(t, { delay: 600_000 })
+  petstore.inject({ operation: 'listPets', status: 503 })
+  petstore.inject({ operation: 'createPet', hangUp: true })
+  const delayed = NAMES.map((operation) => observe(call(petstore, operation, 'over a socket')))
+  while (petstore.pendingFaults.length > 0) await turn()
+  const others = ['/', '/openapi.json', '/livez', '/v1/cats']
+  for (const path of others) await fetch(new URL(path, petstore.url))
+  const recorded = petstore.requests.map(({ path }) => path)
+  assert.deepEqual(recorded, ['/', '/openapi.json', '/v1/cats'])
+  petstore.clearFaults()
+  const [list = '', create, one = '', orders = ''] = await Promise.all(delayed)
+  assert.match(list, /^503 /)
+  assert.match(create ?? '', /^fetch failed/)
+  assert.match(one, /^404 /)
+  assert.match(orders, /^501 /)
+})
+
+type Unreached = [status: number, method: string, path: string, more?: RequestInit]
+const wrongKey = { headers: { authorization: 'Bearer wrong-key' } }
+const plain = { headers: { 'content-type': 'text/plain' } }
+const gzip = { headers: { 'content-encoding': 'gzip' } }
+const REACH_NO_OPERATION: Readonly<Record<string, Unreached>> = {
+  'an invalid key': [401, 'GET', '/v1/pets', wrongKey],
+  'a body that is not JSON': [415, 'POST', '/v1/pets', plain],
+  'a compressed body': [415, 'POST', '/v1/pets', gzip],
+  'a body that is too large': [413, 'POST', '/v1/pets', { body: 'x'.repeat(41) }],
+  'an unknown path': [404, 'GET', '/v1/cats'],
+  'an unknown method': [405, 'PUT', '/v1/pets'],
+  OPTIONS: [204, 'OPTIONS', '/v1/pets'],
+  'the page': [200, 'GET', '/'],
+  'the OpenAPI document': [200, 'GET', '/openapi.json'],
+  'a liveness probe': [200, 'GET', '/livez'],
+  'a readiness probe': [200, 'HEAD', '/readyz'],
+}
+
+test('a request that reaches no operation uses up no fault', async (t) => {
+  const petstore = await start(t, { maxBody: 40 })
+  petstore.inject({ operation: '*', hangUp: true })
+  for (const [name, [status, method, path, more]] of Object.entries(REACH_NO_OPERATION)) {
+    const headers = { ...HEADERS, ...more?.headers }
+    const body = /^P/.test(method) ? REX : null
+    const response = await fetch(new URL(path, petstore.url), { method, body, ...more, headers })
+    assert.equal(response.status, status, name)
+  }
+  for (const door of BOTH) {
+    const stream = { body: new Blob(['x'.repeat(41)]).stream(), duplex: 'half' } as const
+    assert.equal((await call(petstore, 'createPet', door, stream)).status, 413)
+  }
+  assert.equal(petstore.pendingFaults.length, 1)
+})
+
+for (const end of ['close', 'reset', 'clearFaults'] as const) {
+  test(`${end}() hangs up on delayed requests, others are served`, async (t) => {
+    for (const door of BOTH) await assertHangsUp(await start(t), end, door)
+  })
+}
+
+async function assertHangsUp(
+  petstore: Petstore,
+  end: 'close' | 'reset' | 'clearFaults',
+  door: Door,
+): Promise<void> {
+  petstore.inject({ operation: 'createPet', delay: 600_000, times: 2 })
+  petstore.inject({ operation: 'listPets', delay: 600_000, status: 500, times: 2 })
+  const operations = ['createPet', 'listPets', 'listPets'] as const
+  const delayed = operations.map((one) => observe(call(petstore, one, door)))
+  while (petstore.pendingFaults.length > 1 || petstore.pendingFaults[0]?.times !== 1) await turn()
+  assert.equal(await observe(call(petstore, 'listPets', door)), '200 - []')
+  await petstore[end]()
+  for (const seen of await Promise.all(delayed))
+    assert.match(seen, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
+  assert.deepEqual([petstore.pendingFaults, petstore.pets], [[], []])
+  if (end === 'reset') assert.deepEqual(petstore.requests, []) // those in flight neither
+  if (end !== 'close') assert.equal(await observe(call(petstore, 'listPets', door)), '200 - []')
+}
+
+for (const door of BOTH) {
+  test(`HEAD gets the status and the length of the whole fault, no body, ${door}`, async (t) => {
     const petstore = await start(t)
-    for (const behind of [get(), post()]) {
-      petstore.inject({ operation: 'listPets', ...fault })
-      const connection = await open(t, petstore, get() + behind + behind)
+    const effects: [Fault, status: number, length: number][] = [
+      [{ ...LIST, status: 503 }, 503, INJECTED(503).length],
+      [{ ...LIST, status: 503, body: 'cut' }, 503, INJECTED(503).length],
+      [{ ...LIST, body: 'cut' }, 200, '[]'.length],
+    ]
+    for (const [fault, status, length] of effects) {
+      petstore.inject({ ...fault, times: 2 })
+      for (const method of ['GET', 'HEAD']) {
+        const response = await call(petstore, 'listPets', door, { method })
+        assert.equal(response.status, status)
+        assert.equal(response.headers.get('content-length'), `${length}`)
+        if (method === 'HEAD') assert.equal(await response.text(), '')
+      }
+    }
+  })
+}
+
+const ENDINGS: Readonly<Record<string, Fault>> = {
+  'a hang-up': { ...LIST, hangUp: true },
+  'a delayed hang-up': { ...LIST, hangUp: true, delay: 1 },
+  'half a response': { ...LIST, body: 'cut' },
+  'half an Error': { ...LIST, body: 'cut', status: 503 },
+}
+
+for (const [name, fault] of Object.entries(ENDINGS)) {
+  test(`${name} ends the connection: pipelined requests reach no operation`, async (t) => {
+    const petstore = await start(t)
+    for (const next of [get(), post()]) {
+      petstore.inject(fault)
+      const connection = await open(t, petstore, get() + next + next)
       assert.doesNotMatch(await connection.rest(), /^HTTP.*HTTP/s)
       connection.socket.destroy()
     }
@@ -242,11 +302,12 @@ for (const fault of [
   })
 }
 
-test('an abort in process rejects at once during a delay', async () => {
+test('an aborted fetch in process rejects at once during a delay', async () => {
   const petstore = createPetstore({ apiKeys: [KEY] })
   petstore.inject({ operation: '*', delay: 600_000 })
   const controller = new AbortController()
-  const delayed = petstore.fetch(`${petstore.url}/pets`, { headers: HEADERS, signal: controller.signal })
+  const { signal } = controller
+  const delayed = call(petstore, 'createPet', 'in process', { signal })
   while (petstore.pendingFaults.length > 0) await turn()
   controller.abort()
   await assert.rejects(delayed, { name: 'AbortError' })

@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { createPetstore } from '../../src/petstore.ts'
+import { folderOf } from '../support.ts'
+
+const API = join(import.meta.dirname, '../../src/api')
 
 async function getPage(options = {}): Promise<{ html: string; headers: Headers }> {
   const response = await createPetstore(options).fetch('http://petstore.invalid/')
   return { html: await response.text(), headers: response.headers }
 }
 
-test('the page is one file under 32 kB that refers to no other place, and the same under every base path', async () => {
+test('the page is one file under 32 kB, and the same at any base path', async () => {
   const { html, headers } = await getPage()
   assert.ok(Buffer.byteLength(html) < 32_000, `${Buffer.byteLength(html)} bytes`)
   assert.equal(headers.get('content-type'), 'text/html; charset=utf-8')
@@ -17,17 +23,33 @@ test('the page is one file under 32 kB that refers to no other place, and the sa
   assert.equal((await getPage({ basePath: '/shop/v1' })).html, html)
 })
 
-test('the policy allows the style and the script of the page by their hashes, and nothing else', async () => {
+test('the policy allows only the style and script of the page, by their hashes', async () => {
   const { html, headers } = await getPage()
   const hashOf = (name: string) => {
     const [, text = '', ...more] = html.split(new RegExp(`</?${name}>`))
     assert.equal(more.length, 1, `one ${name}`)
     return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
   }
-  const policy = `default-src 'none'; script-src ${hashOf('script')}; style-src ${hashOf('style')}; img-src data:; \
+  const policy = `default-src 'none'; script-src ${hashOf('script')}; \
+style-src ${hashOf('style')}; img-src data:; \
 connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; \
 require-trusted-types-for 'script'; trusted-types 'none'`
   assert.equal(headers.get('content-security-policy'), policy)
   assert.equal(headers.get('referrer-policy'), 'no-referrer')
-  assert.doesNotMatch(html.replace(/<(script|style)>.*?<\/\1>/gs, ''), /\s(?:style|on\w+)=|javascript:/i)
+  assert.doesNotMatch(
+    html.replace(/<(script|style)>.*?<\/\1>/gs, ''),
+    /\s(?:style|on\w+)=|javascript:/i,
+  )
+})
+
+test('a checkout with CRLF serves the same page, which its policy allows', async (t) => {
+  const folder = folderOf(t)
+  const html = readFileSync(join(API, 'page.html'), 'utf8')
+  writeFileSync(join(folder, 'page.html'), html.replace(/\r?\n/g, '\r\n'))
+  copyFileSync(join(API, 'website.ts'), join(folder, 'website.ts'))
+  const { website } = await import(pathToFileURL(join(folder, 'website.ts')).href)
+  const { body, headers } = website()()
+  const page = await getPage()
+  assert.equal(body, page.html)
+  assert.equal(headers[1], page.headers.get('content-security-policy'))
 })

@@ -1,0 +1,176 @@
+import { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Exchange, OwnConnection } from './exchange.ts'
+
+// Generous estimates: of a request that waits, with its share of the read that brought it, and of
+// each string in the head of the latest request, which an idle connection keeps.
+const WAITING_REQUEST_BYTES = 16 * 2 ** 10
+const STRING_BYTES = 100
+
+/** An open connection of our own server. */
+export class Connection implements OwnConnection {
+  readonly socket: Socket
+  readonly remote: string | undefined // the socket forgets it when the client leaves
+  readonly #recount: (connection: Connection) => void
+  latest: Exchange | undefined
+  waiting = 0 // pipelined requests whose turn has not come
+  hasFailed = false // a parse error occurred: ignore everything after it
+  lastUse: number = performance.now()
+  held = 0 // bytes, when last counted
+  #headBytes = 0
+
+  constructor(socket: Socket, recount: (connection: Connection) => void) {
+    this.socket = socket
+    this.remote = socket.remoteAddress
+    this.#recount = recount
+    // node resumes the socket by itself, for example after each response.
+    socket.on('resume', () => {
+      if (this.waiting > 0) socket.pause()
+    })
+  }
+
+  get isIdle(): boolean {
+    return !this.latest?.isInFlight
+  }
+
+  /** True once the last response was announced: ignore requests that follow. */
+  get isEnding(): boolean {
+    return this.latest?.res.shouldKeepAlive === false || !this.socket.writable
+  }
+
+  /** Bytes that the client makes the server hold. */
+  count(): number {
+    const waitingBytes = this.waiting * WAITING_REQUEST_BYTES
+    const bodyBytes = this.latest?.bodyBytes ?? 0
+    return this.socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
+  }
+
+  begin(exchange: Exchange): void {
+    this.latest = exchange
+    this.#headBytes = 0
+    for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
+    this.#recount(this)
+  }
+
+  /** Counts a request that waits for its turn. While one does, nothing more is read. */
+  startWaiting(): void {
+    this.waiting++
+    this.socket.pause()
+    this.#recount(this)
+  }
+
+  stopWaiting(): void {
+    this.waiting--
+    if (this.waiting === 0) this.socket.resume()
+    this.#recount(this)
+  }
+
+  bodyGrew(): void {
+    this.#recount(this)
+  }
+
+  responded(): void {
+    this.lastUse = performance.now()
+    if (this.socket.writableLength > 0) this.#recount(this)
+  }
+}
+
+/**
+ * The open connections. Bounds their number, and the bytes that all clients together make the
+ * server hold: unread responses, waiting requests, and incomplete bodies.
+ */
+export class Connections {
+  readonly #maxConnections: number
+  readonly #maxHeldBytes: number
+  readonly #warn: (what: string) => void
+  readonly #open = new Map<Duplex, Connection>()
+  #held = 0 // an upper bound: nothing tells when a client has read a response
+
+  /** @param warn Called for each connection that is dropped. */
+  constructor(maxConnections: number, maxHeldBytes: number, warn: (what: string) => void) {
+    this.#maxConnections = maxConnections
+    this.#maxHeldBytes = maxHeldBytes
+    this.#warn = warn
+  }
+
+  get(socket: Duplex): Connection | undefined {
+    return this.#open.get(socket)
+  }
+
+  values(): Iterable<Connection> {
+    return this.#open.values()
+  }
+
+  /** Adds a connection. Beyond the maximum, drops the longest idle one, or else the new one. */
+  add(socket: Socket): void {
+    if (this.#open.size >= this.#maxConnections) {
+      const idle = this.#longestIdle()
+      if (idle === undefined) {
+        this.#warn(`new connections closed, for all ${this.#maxConnections} are in use`)
+        socket.destroy()
+        return
+      }
+      this.#warn(`idle connections closed to make room, for ${this.#maxConnections} are open`)
+      this.#delete(idle)
+      idle.socket.destroy()
+    }
+    const connection = new Connection(socket, (changed) => this.#recount(changed))
+    this.#open.set(socket, connection)
+    socket.once('close', () => this.#delete(connection))
+  }
+
+  #longestIdle(): Connection | undefined {
+    let longest: Connection | undefined
+    for (const connection of this.#open.values()) {
+      const isLonger = longest === undefined || connection.lastUse < longest.lastUse
+      if (isLonger && connection.isIdle) longest = connection
+    }
+    return longest
+  }
+
+  #recount(connection: Connection): void {
+    if (!this.#open.has(connection.socket)) return
+    this.#held -= connection.held
+    connection.held = connection.count()
+    this.#held += connection.held
+    if (this.#held > this.#maxHeldBytes) this.#shed()
+  }
+
+  /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
+  #shed(): void {
+    this.#held = 0
+    for (const connection of this.#open.values()) {
+      connection.held = connection.count()
+      this.#held += connection.held
+    }
+    if (this.#held <= this.#maxHeldBytes) return
+    const largestFirst = [...this.#open.values()].sort((a, b) => b.held - a.held)
+    for (const connection of largestFirst) {
+      if (this.#held <= this.#maxHeldBytes * (7 / 8)) return
+      this.#warn('connections reset, for they made the server hold too much')
+      this.#delete(connection)
+      connection.socket.resetAndDestroy()
+    }
+  }
+
+  #delete(connection: Connection): void {
+    if (this.#open.delete(connection.socket)) this.#held -= connection.held
+  }
+}
+
+/**
+ * The class of a server's requests. Node parses all that it has read from a socket, thousands of
+ * requests, even after that is destroyed. It stops at a CONNECT, so a request after the last one of
+ * its connection looks like one.
+ */
+export function stoppingMessage(connections: Connections): typeof IncomingMessage {
+  return class extends IncomingMessage {
+    constructor(socket: Socket) {
+      super(socket)
+      if (connections.get(socket)?.isEnding === false) return
+      Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })
+      Object.defineProperty(this, 'method', { get: () => 'CONNECT', set() {} })
+    }
+  }
+}

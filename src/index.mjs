@@ -1,3 +1,0 @@
-import { createRequire } from 'node:module'
-
-export const { createPetstore, startPetstore } = createRequire(import.meta.url)('./index.cjs')

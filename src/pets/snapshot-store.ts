@@ -1,0 +1,240 @@
+import type { Stats } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { messageOf } from '../guards.ts'
+import type { NewPet } from './pet.ts'
+import type { SnapshotFiles } from './snapshot-files.ts'
+import {
+  type Added,
+  FULL,
+  MemoryStore,
+  type Page,
+  type PageQuery,
+  type Report,
+  type Store,
+} from './store.ts'
+
+type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
+
+// A small store is folded this many milliseconds after the last addition, a larger one once the
+// journal is as large as the snapshot.
+const FOLD_DELAY = 1_000
+const SMALL_BYTES = 2 ** 20
+// A batch is complete after this many turns of the event loop without an addition.
+const QUIET_TURNS = 16
+const FAILED: Added = { ok: false, reason: 'storage_failed' }
+
+/**
+ * Keeps pets in memory and on disk. Additions go to the journal, all that arrive during a write in
+ * the next one, and are acknowledged when they are on disk. Folding writes the snapshot from
+ * memory, and empties the journal.
+ */
+export class SnapshotStore implements Store {
+  readonly #files: SnapshotFiles
+  readonly #memory: MemoryStore
+  readonly #release: () => Promise<void>
+  readonly #report: Report
+  #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
+  #batch: Addition[] | undefined // open to more additions until another task is queued
+  #stragglers = 0 // additions expected in the next batch
+  #isFailing = false
+  #repairing: Promise<void> | undefined
+  #pendingSnapshot: Promise<Stats> | undefined // being written while additions go on
+  #foldTimer: NodeJS.Timeout | undefined
+  #closing: Promise<void> | undefined
+
+  constructor(
+    files: SnapshotFiles,
+    memory: MemoryStore,
+    release: () => Promise<void>,
+    report: Report,
+  ) {
+    this.#files = files
+    this.#memory = memory
+    this.#release = release
+    this.#report = report
+    this.#beginFold()
+  }
+
+  get size(): number {
+    return this.#memory.size
+  }
+
+  page(query: PageQuery): Page {
+    return this.#memory.page(query)
+  }
+
+  get(id: number): string | undefined {
+    return this.#memory.get(id)
+  }
+
+  values(): Iterable<string> {
+    return this.#memory.values()
+  }
+
+  add(pet: NewPet): Promise<Added> {
+    if (this.#closing !== undefined) return Promise.resolve(FAILED)
+    return new Promise((resolve) => {
+      const addition = { pet, resolve }
+      if (this.#batch !== undefined) this.#batch.push(addition)
+      else this.#openBatch(addition)
+    })
+  }
+
+  async reset(pets: readonly NewPet[]): Promise<boolean> {
+    const fresh = new MemoryStore(this.#memory.maxBytes)
+    if (!fresh.reset(pets)) return false
+    await this.#enqueue(async () => {
+      await this.#repair()
+      await this.#foldAll() // so that nothing in the journal can follow the fresh pets
+      await this.#files.fold(fresh.values())
+      this.#memory.reset(pets)
+    })
+    return true
+  }
+
+  async isWritable(): Promise<boolean> {
+    if (this.#isFailing && this.#closing === undefined) {
+      this.#repairing ??= this.#enqueue(() => this.#tryRepair()).finally(() => {
+        this.#repairing = undefined
+      })
+      await this.#repairing
+    }
+    return !this.#isFailing
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#queue.then(() => this.#completeFiles())
+    return this.#closing
+  }
+
+  async #completeFiles(): Promise<void> {
+    const { path } = this.#files
+    try {
+      await this.#endFold().catch(() => {})
+      await this.#files.close(this.values())
+    } catch (error) {
+      const why = messageOf(error)
+      throw new Error(`${path} could not be completed; keep ${path}.journal with it: ${why}`)
+    } finally {
+      await this.#release()
+    }
+  }
+
+  /** Queues a task and closes the open batch. */
+  #enqueue(task: () => Promise<void>): Promise<void> {
+    if (this.#closing !== undefined) {
+      return Promise.reject(new Error(`${this.#files.path}: the store is closed`))
+    }
+    this.#batch = undefined
+    const done = this.#queue.then(task).catch(async (error) => {
+      await this.#undo(error)
+      throw error
+    })
+    this.#queue = done.catch(() => {})
+    return done
+  }
+
+  #openBatch(first: Addition): void {
+    const batch = [first]
+    void this.#enqueue(() => this.#write(batch))
+    this.#batch = batch
+  }
+
+  async #write(batch: Addition[]): Promise<void> {
+    await this.#waitForStragglers(batch)
+    if (this.#batch === batch) this.#batch = undefined
+    const drafts = this.#memory.draft(batch.map(({ pet }) => pet))
+    const fitting = drafts.filter((draft) => draft !== undefined)
+    const isWritten = await this.#append(fitting.map(({ json }) => json))
+    for (const [at, { resolve }] of batch.entries()) {
+      const draft = drafts[at]
+      if (draft === undefined) resolve(FULL)
+      else resolve(isWritten ? this.#memory.keep(draft) : FAILED)
+    }
+    this.#stragglers = batch.length + (this.#batch?.length ?? 0)
+    if (isWritten) this.#foldLater()
+  }
+
+  /** Waits briefly so that clients that were just answered can join this batch. */
+  async #waitForStragglers(batch: readonly Addition[]): Promise<void> {
+    let size = batch.length
+    let quietTurns = 0
+    while (quietTurns < QUIET_TURNS && size < this.#stragglers && batch === this.#batch) {
+      await nextTurn()
+      quietTurns = batch.length > size ? 0 : quietTurns + 1
+      size = batch.length
+    }
+  }
+
+  /** Whether pets are in the journal now. */
+  async #append(pets: readonly string[]): Promise<boolean> {
+    if (pets.length === 0) return true
+    await this.#tryRepair()
+    if (this.#isFailing) return false
+    try {
+      await this.#files.append(pets)
+      return true
+    } catch (error) {
+      await this.#undo(error)
+      return false
+    }
+  }
+
+  #foldLater(): void {
+    const { snapshotBytes, unfoldedBytes } = this.#files
+    if (snapshotBytes + unfoldedBytes < SMALL_BYTES) {
+      this.#foldTimer ??= setTimeout(() => this.#beginFold(), FOLD_DELAY).unref()
+      this.#foldTimer.refresh()
+    } else if (unfoldedBytes >= snapshotBytes) this.#beginFold()
+  }
+
+  /** Writes the next snapshot while additions go on, and puts it in place. */
+  #beginFold(): void {
+    const begin = async () => {
+      if (this.#pendingSnapshot !== undefined || this.#files.journalBytes === 0) return
+      this.#pendingSnapshot = this.#files.prepare(this.values())
+      const end = () => this.#enqueue(() => this.#endFold())
+      this.#pendingSnapshot.then(end, end).catch(() => {}) // failures are already reported
+    }
+    this.#enqueue(begin).catch(() => {})
+  }
+
+  async #endFold(): Promise<void> {
+    const next = this.#pendingSnapshot
+    this.#pendingSnapshot = undefined
+    if (next !== undefined) await this.#files.place(await next)
+  }
+
+  async #foldAll(): Promise<void> {
+    await this.#endFold().catch(() => {})
+    await this.#files.complete(this.values())
+  }
+
+  /** Puts the files in order if anything failed. */
+  async #repair(): Promise<void> {
+    if (!this.#isFailing) return
+    await this.#endFold().catch(() => {})
+    await this.#files.repair(this.values())
+    this.#reportHealth()
+  }
+
+  async #tryRepair(): Promise<void> {
+    await this.#repair().catch(() => {})
+  }
+
+  /** Removes from the disk what failed halfway: a kill must not bring back what is refused. */
+  async #undo(error: unknown): Promise<void> {
+    this.#reportHealth(error)
+    await this.#tryRepair()
+  }
+
+  /** Reports that the files cannot be written, or, without an error, that they can be again. */
+  #reportHealth(error?: unknown): void {
+    const isFailing = error !== undefined
+    if (isFailing === this.#isFailing) return
+    this.#isFailing = isFailing
+    if (isFailing) {
+      this.#report('error', `${this.#files.path} cannot be written: ${messageOf(error)}`)
+    } else this.#report('info', `${this.#files.path} can be written again`)
+  }
+}

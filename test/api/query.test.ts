@@ -1,0 +1,33 @@
+// The cache of the queries of listPets.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createListQueryReader } from '../../src/api/query.ts'
+
+test('reads a query that came before as the same object, which nobody can change', () => {
+  const readListQuery = createListQueryReader()
+  const read = readListQuery('limit=5')
+  assert.deepEqual(read, { ok: true, value: { limit: 5, after: 0 } })
+  assert.equal(readListQuery('limit=5'), read)
+  assert.ok(read.ok && Object.isFrozen(read.value))
+})
+
+const UNCACHED = {
+  'a wrong query': 'limit=0',
+  'a long query': `limit=5&x=${'x'.repeat(200)}`,
+}
+
+for (const [what, query] of Object.entries(UNCACHED)) {
+  test(`does not cache ${what}`, () => {
+    const readListQuery = createListQueryReader()
+    assert.notEqual(readListQuery(query), readListQuery(query))
+  })
+}
+
+test('caches no more than 1,000 queries', () => {
+  const readListQuery = createListQueryReader()
+  const first = readListQuery('limit=5')
+  for (let after = 1; after < 1_000; after++) readListQuery(`after=${after}`)
+  assert.equal(readListQuery('limit=5'), first)
+  readListQuery('after=1000')
+  assert.notEqual(readListQuery('limit=5'), first)
+})

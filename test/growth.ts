@@ -1,0 +1,53 @@
+// How the time that a function takes grows with its input.
+import assert from 'node:assert/strict'
+
+const SMALL = 8 * 1024
+const LARGE = 64 * 1024
+/** Three doublings lie between them; each may take 2.5 times as long. Quadratic time takes 4. */
+const MAX_RATIO = 2.5 ** 3
+const MIN_ROUNDS = 5
+/** Milliseconds of further rounds before a check fails. */
+const PATIENCE = 10_000
+/** Milliseconds that a measurement should take, so that the clock's resolution does not matter. */
+const SAMPLE = 0.2
+
+/** Asserts that a function takes at most 2.5 times as long for twice the input, up to 64 KiB. */
+export function assertLinear<T>(input: (size: number) => T, run: (input: T) => unknown): void {
+  const small = input(SMALL)
+  const large = input(LARGE) // one doubling alone would measure the caches as well
+  assertRatio(
+    MAX_RATIO,
+    () => run(small),
+    () => run(large),
+  )
+}
+
+/**
+ * Asserts that the second function takes at most `maxRatio` times as long as the first. Other
+ * processes only ever slow a run down, so the shortest run of each counts.
+ */
+export function assertRatio(maxRatio: number, first: () => unknown, second: () => unknown): void {
+  const repeats = repeatsFor(first)
+  const start = performance.now()
+  let firstTime = Infinity
+  let secondTime = Infinity
+  for (let round = 1; round <= MIN_ROUNDS || performance.now() - start < PATIENCE; round++) {
+    firstTime = Math.min(firstTime, timeOf(first, repeats))
+    secondTime = Math.min(secondTime, timeOf(second, repeats))
+    if (round >= MIN_ROUNDS && secondTime <= maxRatio * firstTime) return
+  }
+  assert.fail(`${secondTime / repeats} ms is more than ${maxRatio} times ${firstTime / repeats} ms`)
+}
+
+/** How often to run a function in a measurement. Compiles it, too. */
+function repeatsFor(run: () => unknown): number {
+  let least = Infinity
+  for (let round = 0; round < 10; round++) least = Math.min(least, timeOf(run, 1))
+  return Math.min(Math.ceil(SAMPLE / least), 1_000)
+}
+
+function timeOf(run: () => unknown, repeats: number): number {
+  const start = performance.now()
+  for (let repeat = 0; repeat < repeats; repeat++) run()
+  return performance.now() - start
+}

@@ -1,0 +1,276 @@
+// Recorded requests: what clients sent, exactly but for the keys, and what became of it.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  createPetstore,
+  type Fault,
+  type Petstore,
+  type RecordedOperation,
+  type RecordedRequest,
+} from '../../src/index.ts'
+import { assertNext, AUTHORIZATION, FakeStream, KEY, send, start } from '../support.ts'
+import { BEARER, get, open, postChunked, postHead, request, REX } from '../http/raw.ts'
+
+/** The requests without durations and keys, which are checked here. */
+function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>[] {
+  return petstore.requests.map(({ duration, key, ...rest }) => {
+    assert.ok(duration >= 0 && Math.round(duration * 1000) / 1000 === duration)
+    assert.ok(key === null || key === 0)
+    return rest
+  })
+}
+
+const queries = ({ requests }: Petstore) => requests.map(({ query }) => query)
+const outcomes = ({ requests }: Petstore) =>
+  requests.map(({ operation, status }) => `${operation} ${status}`)
+const call = (petstore: Petstore, path: string, headers = {}) =>
+  petstore.fetch(new URL(path, petstore.url), {
+    headers: { authorization: AUTHORIZATION, ...headers },
+  })
+
+const TYPE = { 'content-type': 'application/json' }
+const JSON_TEXT = ' {"ü":"😀\\u0000\n'
+type Row = [
+  method: string,
+  target: string,
+  operation: RecordedOperation | null,
+  status: number,
+  sent?: { headers?: Record<string, string>; body?: string },
+  recorded?: Partial<RecordedRequest>, // what differs from an entry without a body
+]
+const json = (body: string) => ({ headers: TYPE, body })
+const plain = { headers: { 'content-type': 'text/plain' }, body: REX }
+const wrongKey = { headers: { ...TYPE, authorization: 'Bearer wrong-key' }, body: REX }
+const named = { headers: { 'x-request-id': 'id-7', 'x-more': 'a, b' } }
+const absolute = 'http://any.example/v1/pets?limit=1'
+
+const ROWS: Readonly<Record<string, Row>> = {
+  'a query': ['GET', '/v1/pets?limit=5&status=sold', 'listPets', 200],
+  'escapes, undecoded': ['HEAD', '/v1/p%65ts?a=%20+b?', 'listPets', 200],
+  'a body': ['POST', '/v1/pets', 'createPet', 201, json(REX), { body: REX }],
+  'a broken body': ['POST', '/v1/pets?x', 'createPet', 400, json(JSON_TEXT), { body: JSON_TEXT }],
+  'no body of another media type': ['POST', '/v1/pets', 'createPet', 415, plain],
+  'no body that is too large': ['POST', '/v1/pets', 'createPet', 413, json('x'.repeat(200))],
+  'no body without a valid key': ['POST', '/v1/pets', 'createPet', 401, wrongKey],
+  'a method that is not allowed': ['PUT', '/v1/pets/1', null, 405, json(REX)],
+  'headers of any name': ['GET', '/v1/pets/7', 'getPet', 404, named],
+  orders: ['GET', '/v1/store/orders', 'listOrders', 501],
+  'an unknown path': ['GET', '/nothing//here%zz', null, 404],
+  OPTIONS: ['OPTIONS', '/v1/pets', null, 204],
+  'the page': ['GET', '/', 'page', 200],
+  'the OpenAPI document': ['GET', '/openapi.json', 'openapi', 200],
+  'an absolute target': ['GET', absolute, 'listPets', 200, {}, { path: '/v1/pets' }],
+}
+
+for (const [name, [method, target, operation, status, given = {}, recorded]] of Object.entries(
+  ROWS,
+)) {
+  test(`records ${name} as it was sent, over a socket and in process`, async (t) => {
+    const petstore = await start(t, { maxBody: 100 })
+    const { body = '' } = given
+    const sent = { authorization: AUTHORIZATION, ...given.headers }
+    const headers = { ...sent, authorization: 'Bearer [redacted]' }
+    const [path = '', ...query] = target.split('?')
+    const came = { method, path, query: query.join('?'), headers, body: '' }
+    const entry = { operation, status, ...came, ...recorded }
+    const init = { method, headers: sent, body: body === '' ? null : body }
+    await petstore.fetch(new URL(target, petstore.url), init)
+    assert.deepEqual(requests(petstore), [entry])
+    await petstore.reset()
+    const length = body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+    await send(petstore, method, target, { headers: { ...sent, ...length }, body })
+    const [overSocket, ...more] = requests(petstore)
+    const { 'transfer-encoding': _, ...framed } = overSocket?.headers ?? {}
+    const { host, connection, 'content-length': __, ...rest } = framed
+    assert.deepEqual([more, host, connection], [[], new URL(petstore.url).host, 'close'])
+    assert.deepEqual({ ...overSocket, headers: rest }, entry)
+  })
+}
+
+test('malformed requests are recorded, but neither probes nor garbage', async (t) => {
+  const petstore = await start(t)
+  for (const path of ['/livez', '/readyz']) await send(petstore, 'GET', path)
+  for (const bytes of [
+    'garbage\r\n\r\n',
+    'GET /v1/pets HTTP/1.1\r\nHost: x\r\nX: \0\r\n\r\n',
+    'CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n',
+    request('GET /v1/pets HTTP/1.1', [BEARER]),
+    postChunked('zz\r\n'),
+    'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n',
+  ]) {
+    await (await open(t, petstore, bytes)).read()
+  }
+  assert.ok(petstore.requests.every(({ body }) => body === ''))
+  const seen = petstore.requests.map(({ method, path, status }) => `${method} ${path} ${status}`)
+  assert.deepEqual(seen, ['GET /v1/pets 400', 'POST /v1/pets 400', 'OPTIONS * 204'])
+})
+
+test('the status is null if the client left, its body broke, or the server hung up', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
+  const inBody = await open(t, petstore, postHead(100, 'Expect: 100-continue'))
+  await assertNext(inBody, 100)
+  await inBody.write('{"name"')
+  await send(petstore, 'GET', '/livez')
+  // By now the body is read. A reset after unread bytes would look like an end.
+  inBody.socket.resetAndDestroy()
+  await logStream.until(/createPet/)
+  const body = new ReadableStream({ start: (controller) => controller.error(new Error('it left')) })
+  const headers = { ...petstore.headers, ...TYPE }
+  const broken = { method: 'POST', headers, body, duplex: 'half' } as const
+  await assert.rejects(petstore.fetch(`${petstore.url}/pets`, broken))
+  petstore.inject({ operation: '*', hangUp: true, times: 2 })
+  petstore.inject({ operation: '*', body: 'cut', status: 502, times: 2 })
+  for (let times = 0; times < 2; times++) {
+    await assert.rejects(send(petstore, 'GET', '/v1/pets'))
+    await assert.rejects(async () => (await call(petstore, '/v1/pets')).text())
+  }
+  const lists = ['listPets null', 'listPets null', 'listPets 502', 'listPets 502']
+  assert.deepEqual(outcomes(petstore), ['createPet null', 'createPet null', ...lists])
+  assert.ok(requests(petstore).every(({ body: recorded }) => recorded === ''))
+})
+
+test('requests are in the order of their responses, and a delay counts', async (t) => {
+  const petstore = await start(t)
+  const slow = await open(t, petstore, postHead(REX.length, 'Expect: 100-continue'))
+  await assertNext(slow, 100)
+  await send(petstore, 'GET', '/v1/pets?fast')
+  petstore.inject({ operation: 'listPets', delay: 20 })
+  await slow.write(REX + get('/v1/pets?next') + get('/v1/pets?last'))
+  for (let times = 0; times < 3; times++) await slow.read()
+  assert.deepEqual(queries(petstore), ['fast', '', 'next', 'last'])
+  assert.ok((petstore.requests[2]?.duration ?? 0) > 18)
+})
+
+test('`key` is the place of the key in the list, and null if it is not valid', async () => {
+  const keys = ['first-key', 'second-key-that-is-longer', 'third-key']
+  const petstore = createPetstore({ apiKeys: keys })
+  const keysOf = async (...sent: readonly string[]) => {
+    petstore.clearRequests()
+    for (const authorization of sent) await call(petstore, '/v1/pets', { authorization })
+    return petstore.requests.map(({ key }) => key)
+  }
+  const bearers = keys.map((key) => `Bearer ${key}`)
+  assert.deepEqual(await keysOf(...bearers), [0, 1, 2])
+  assert.deepEqual(await keysOf('Bearer wrong-key', 'Basic first-key', ''), [null, null, null])
+  petstore.replaceKeys(['new-key-1', 'third-key'])
+  assert.deepEqual(await keysOf(...bearers, 'bearer  new-key-1'), [null, null, 1, 0])
+  await petstore.fetch(petstore.url)
+  assert.equal(petstore.requests.at(-1)?.key, null)
+})
+
+test('requests and faults are copied on their way in and out', async () => {
+  const petstore = createPetstore()
+  const fault: Fault = { operation: 'getPet', status: 500 }
+  petstore.inject(fault)
+  await petstore.fetch(petstore.url)
+  const before = [requests(petstore), [{ ...fault, times: 1 }]]
+  for (const one of petstore.requests) Object.assign(one, { method: 'X' }).headers['x'] = 'y'
+  for (const one of [fault, ...petstore.pendingFaults]) Object.assign(one, { operation: '*' })
+  for (const given of [petstore.requests, petstore.pendingFaults]) given.pop()
+  assert.deepEqual([requests(petstore), petstore.pendingFaults], before)
+})
+
+test('no valid key is in a recorded request, encoded or not, rotated in or not', async (t) => {
+  const odd = ['n-key+with/all~of._it==', 'duration', 'operation']
+  const keys = [KEY, KEY.toUpperCase(), `${KEY}-longer`, ...odd]
+  const petstore = await start(t)
+  petstore.replaceKeys(keys)
+  for (const key of keys) {
+    const segment = key.replace('/', '%2F')
+    const escaped = key.replace(/[^]/g, (one) => `%${one.charCodeAt(0).toString(16)}`)
+    for (const text of [segment, escaped, `x${segment}y`, segment.replace('e', '%65')]) {
+      const cookie = `key=${key}; a=${key}`
+      const more = { 'x-key': `my ${text}`, cookie, [`x-${key.replace(/[/=]/g, '')}`]: '' }
+      const headers = { authorization: `bearer ${key}`, ...more }
+      await send(petstore, 'POST', `/v1/${text}?key=${text}&a=${key}`, { headers, body: REX })
+      const body = JSON.stringify({ name: `\n${key}`, categoryId: text })
+      await send(petstore, 'POST', `/v1/pets`, { headers, body })
+    }
+  }
+  assert.equal(petstore.requests.length, 8 * keys.length)
+  for (const { duration: _, operation: __, ...rest } of petstore.requests) {
+    const escaped = JSON.stringify(rest).replace(/%(?![0-9a-f]{2})/g, '%25')
+    const shown = decodeURIComponent(escaped).toLowerCase()
+    for (const key of keys) assert.ok(!shown.includes(key.toLowerCase()), `${key} in ${shown}`)
+  }
+})
+
+test('keys that are words of its own JSON do not spoil a recorded request', async () => {
+  const apiKeys = ['listPets', 'duration', 'operation', 'nabcdefgh', 'u0000abc']
+  const petstore = createPetstore({ apiKeys })
+  await post(petstore, '"\nabcdefgh\0abc listPets')
+  const entry = { operation: 'createPet', method: 'POST', path: '/v1/pets', query: '', status: 400 }
+  const headers = { authorization: 'Bearer [redacted]', ...TYPE }
+  assert.deepEqual(requests(petstore), [{ ...entry, body: '"\nabcdefgh\0abc [key]', headers }])
+})
+
+test('of Authorization, only a known scheme is recorded', async (t) => {
+  const petstore = await start(t)
+  for (const [authorization, recorded] of Object.entries({
+    [`BEARER  ${KEY}`]: 'BEARER [redacted]',
+    'Bearer wrong-key': 'Bearer [redacted]',
+    Bearer: 'Bearer [redacted]',
+    'Digest username="a", response="b"': 'Digest [redacted]',
+    'Bearer\twrong-key': '[redacted]',
+    'my Bearer wrong-key': '[redacted]',
+    [KEY]: '[redacted]',
+  })) {
+    petstore.clearRequests()
+    await send(petstore, 'GET', '/v1/pets', { headers: { authorization } })
+    await call(petstore, '/v1/pets', { authorization })
+    const seen = petstore.requests.map(({ headers }) => headers['authorization'])
+    assert.deepEqual(seen, [recorded, recorded], authorization)
+  }
+})
+
+test('the option journal limits the recorded requests; 1,000 by default', async () => {
+  for (const { journal, sent, recorded } of [
+    { journal: undefined, sent: 1_002, recorded: 1_000 },
+    { journal: 1, sent: 3, recorded: 1 },
+    { journal: 3, sent: 2, recorded: 2 },
+    { journal: 0, sent: 3, recorded: 0 },
+  ]) {
+    const petstore = createPetstore({ journal })
+    for (let at = 1; at <= sent; at++) await petstore.fetch(`${petstore.url}/?${at}`)
+    const expected = Array.from({ length: sent }, (_, at) => `${at + 1}`).slice(sent - recorded)
+    assert.deepEqual(queries(petstore), expected)
+  }
+})
+
+/** Sends a body without the checks of `send`, which take long for large ones. */
+function post(petstore: Petstore, body: string): Promise<Response> {
+  const headers = { ...petstore.headers, ...TYPE }
+  return petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers, body })
+}
+
+test('of a body, the first 1 MiB is recorded', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY], maxBody: 8 * 2 ** 20 })
+  const bodies = ['x'.repeat(2 ** 20), 'x'.repeat(2 ** 20 + 1), 'ü'.repeat(2 ** 19 + 1)]
+  for (const body of bodies) await post(petstore, body)
+  const recorded = petstore.requests.map(({ body }) => body)
+  assert.ok(recorded[0] === bodies[0])
+  assert.ok(recorded[1] === bodies[0])
+  assert.ok(recorded[2] === 'ü'.repeat(2 ** 19))
+})
+
+test('recorded requests take at most 16 Mi characters as JSON; older ones go first', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY], maxBody: 8 * 2 ** 20 })
+  const MIB = 2 ** 20
+  /** Sends a query, which is recorded whole. Returns the first letter of each that is recorded. */
+  async function record(letter: string, mib: number): Promise<string> {
+    await petstore.fetch(`${petstore.url}/pets?${letter.repeat(mib * MIB)}`, petstore)
+    return queries(petstore)
+      .map((query) => query.slice(0, 1))
+      .join('')
+  }
+  for (const letter of ['a', 'b', 'c']) await record(letter, 5)
+  assert.equal(await record('d', 5), 'bcd')
+  assert.equal(await record('e', 12), 'e')
+  petstore.clearRequests()
+  assert.equal(await record('f', 12), 'f')
+  assert.equal(await record('g', 16), '')
+  await post(petstore, '\0'.repeat(MIB)) // six characters each in JSON
+  await record('h', 8)
+  assert.equal(await record('i', 4), 'hi')
+})
