@@ -6,14 +6,13 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { readKeys, UsageError } from './command-line.ts'
 import { messageOf } from './guards.ts'
-import { hostInUrl } from './http/server.ts'
+import { hostInUrl, isLoopback } from './http/server.ts'
 import { DEFAULTS } from './options.ts'
 import { type Launched, launch } from './petstore.ts'
 import { type Config, HELP, readCommand } from './settings.ts'
 import type { Petstore } from './types.ts'
 
 const VERSION = '1.0.0'
-const LOOPBACK = /^http:\/\/(?:127\.|\[::1\])/
 
 /** What the executable uses of its process. */
 export interface Host extends EventEmitter {
@@ -133,7 +132,7 @@ function logStart({ petstore, context, bound, boundControls }: Launched, config:
   const contents = `valid keys: ${keys}, pets in ${snapshot}: ${context.store.size}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   petstore.log.event('info', `${server}: ${contents}, ${limits}`)
-  if (boundControls === undefined || LOOPBACK.test(boundControls)) return
+  if (boundControls === undefined || isLoopback(boundControls)) return
   const controls = `the test controls on ${boundControls}`
   petstore.log.event('warn', `${controls} need no key, and other machines may reach them`)
 }

@@ -7,7 +7,7 @@ import type { RequestRecord, Service } from './http/dispatch.ts'
 import type { Limits } from './http/limits.ts'
 import { countingReport, createLog, type Log } from './http/log.ts'
 import { Router } from './http/router.ts'
-import { HttpServer } from './http/server.ts'
+import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { openSnapshotStore } from './pets/snapshot.ts'
 import { MemoryStore, type Store } from './pets/store.ts'
@@ -136,6 +136,6 @@ async function startControls(
   core.controlServer = makeServer(core, service, limits)
   const { url, bound } = await core.controlServer.listen(controlPort, controlHost)
   petstore.controlUrl = url
-  isOnLoopback = /^http:\/\/(?:\[::ffff:)?(?:127\.|\[::1\])/.test(bound)
+  isOnLoopback = isLoopback(bound)
   return bound
 }

@@ -7,6 +7,7 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 // each string in the head of the latest request, which an idle connection keeps.
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
+const REQUESTS_A_TURN = 10
 
 /** An open connection of our own server. */
 export class Connection implements OwnConnection {
@@ -15,6 +16,7 @@ export class Connection implements OwnConnection {
   readonly #recount: (connection: Connection) => void
   latest: Exchange | undefined
   waiting = 0 // pipelined requests whose turn has not come
+  #turns = 0
   hasFailed = false // a parse error occurred: ignore everything after it
   lastUse: number = performance.now()
   held = 0 // bytes, when last counted
@@ -58,6 +60,13 @@ export class Connection implements OwnConnection {
     this.waiting++
     this.socket.pause()
     this.#recount(this)
+  }
+
+  /** Runs the next request, after some of them in the next turn of the event loop. */
+  takeTurn(run: () => void): void {
+    this.#turns++
+    if (this.#turns % REQUESTS_A_TURN === 0) setImmediate(run)
+    else run()
   }
 
   stopWaiting(): void {
@@ -166,9 +175,11 @@ export class Connections {
  */
 export function stoppingMessage(connections: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {
-    constructor(socket: Socket) {
-      super(socket)
-      if (connections.get(socket)?.isEnding === false) return
+    constructor(...args: [Socket]) {
+      super(...args) // Bun passes more of them
+      const [socket] = args
+      const isEnding = connections.get(socket)?.isEnding ?? socket.destroyed
+      if (!isEnding) return
       Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })
       Object.defineProperty(this, 'method', { get: () => 'CONNECT', set() {} })
     }

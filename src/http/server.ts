@@ -171,17 +171,16 @@ export class HttpServer {
 
   /**
    * Processes a pipelined request after the one before it, which may change what this one sees
-   * (RFC 9112 §9.3.2). Each gets its own turn of the event loop: a long pipeline holds up nobody.
+   * (RFC 9112 §9.3.2).
    */
   #processAfter(before: Exchange, exchange: Exchange, connection: Connection): void {
     connection.startWaiting()
     if (connection.waiting > this.#limits.pipelined) return void connection.socket.destroy()
-    before.res.once('close', () =>
-      setImmediate(() => {
-        connection.stopWaiting()
-        if (connection.socket.writable && !exchange.res.headersSent) exchange.process()
-      }),
-    )
+    const run = () => {
+      connection.stopWaiting()
+      if (connection.socket.writable && !exchange.res.headersSent) exchange.process()
+    }
+    before.res.once('close', () => connection.takeTurn(run))
   }
 
   /** Responds to CONNECT. Node has let go of the socket: drain it, and watch its time-out. */
@@ -241,4 +240,9 @@ export class HttpServer {
 export function hostInUrl(address: string): string {
   const host = address.replace(/^0\.0\.0\.0$/, '127.0.0.1').replace(/^::$/, '::1')
   return host.includes(':') ? `[${host}]` : host
+}
+
+/** Whether only this machine reaches a URL as it is bound. */
+export function isLoopback(url: string): boolean {
+  return /^http:\/\/(?:\[::ffff:)?(?:127\.|\[::1\])/.test(url)
 }
