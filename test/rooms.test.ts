@@ -8,7 +8,6 @@ import { buildSync } from 'esbuild' // comes with tsx
 
 const ROOT = new URL('../', import.meta.url)
 
-/** Paths below a folder of the project, with slashes. */
 function filesIn(folder: string): string[] {
   return readdirSync(new URL(folder, ROOT), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.ts'))
@@ -95,7 +94,6 @@ describe('the imports of src/', () => {
   })
 })
 
-/** The text of a file of the project. */
 function read(path: string): string {
   return readFileSync(new URL(path, ROOT), 'utf8')
 }
@@ -139,7 +137,7 @@ describe('the code', () => {
     assert.ok(FILES.length <= 41, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 66,700 bytes of logic, however it is written', () => {
+  test('of src/ has at most 66,800 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -150,7 +148,7 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 66_700, `${bytes} bytes`)
+    assert.ok(bytes <= 66_800, `${bytes} bytes`)
   })
 
   test('of test/ has at most 11,000 lines', () => {

@@ -7,7 +7,7 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 // each string in the head of the latest request, which an idle connection keeps.
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
-const REQUESTS_A_TURN = 10
+const REQUESTS_A_TURN = 25
 
 /** An open connection of our own server. */
 export class Connection implements OwnConnection {
@@ -26,9 +26,12 @@ export class Connection implements OwnConnection {
     this.socket = socket
     this.remote = socket.remoteAddress
     this.#recount = recount
-    // node resumes the socket by itself, for example after each response.
+    // node resumes the socket by itself, for example after each request. A resume that was
+    // scheduled before our pause takes effect after it, and a second pause would do nothing.
     socket.on('resume', () => {
-      if (this.waiting > 0) socket.pause()
+      if (this.waiting === 0) return
+      if (socket.isPaused()) socket.resume()
+      else socket.pause()
     })
   }
 

@@ -185,10 +185,10 @@ export class HttpServer {
 
   /** Responds to CONNECT. Node has let go of the socket: drain it, and watch its time-out. */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
-    stream.on('error', () => stream.destroy()).resume()
-    const socket = this.#connections.get(stream)?.socket
-    socket?.setTimeout(this.#limits.stallTimeout, () => socket.resetAndDestroy())
-    this.#fail(stream, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
+    const { socket } = req // the stream may be another one
+    stream.on('error', () => socket.destroy()).resume()
+    socket.setTimeout(this.#limits.stallTimeout, () => socket.resetAndDestroy())
+    this.#fail(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
   }
 
   /** Called when nothing was read or written for the stall timeout. */

@@ -243,6 +243,13 @@ describe('pipelined requests', within, () => {
     assert.equal(await greedy.rest(), '')
   })
 
+  test('are read no faster than they are answered, also with bodies', async (t) => {
+    const petstore = await start(t)
+    const body = JSON.stringify({ name: 'x'.repeat(600), categoryId: 1 })
+    const connection = await open(t, petstore, post(body).repeat(300))
+    await assertNext(connection, ...Array<201>(300).fill(201))
+  })
+
   test('hold up no other connection', async (t) => {
     const petstore = await start(t)
     const pipelining = new RawConnection(t, petstore)
@@ -268,6 +275,13 @@ describe('pipelined requests', within, () => {
     })
     assert.notEqual(await Promise.race(closings), 0)
   })
+})
+
+test('a request without Host gets its 400, whatever the body of the next one', async (t) => {
+  const petstore = await start(t)
+  const bytes = 'GET / HTTP/1.1\r\n\r\n' + postHead(70_000) + 'x'.repeat(70_000)
+  for (let round = 0; round < 10; round++)
+    await assertLast(await open(t, petstore, bytes), '400 bad_request')
 })
 
 test('idle connections are reset if the headers that they keep exceed the bound', async (t) => {
