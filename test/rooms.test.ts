@@ -1,4 +1,3 @@
-// The rooms of src/: which file may import which, and the budgets of their code.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { posix, sep } from 'node:path'

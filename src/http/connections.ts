@@ -7,7 +7,7 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 // each string in the head of the latest request, which an idle connection keeps.
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
-const REQUESTS_A_TURN = 25
+const REQUESTS_A_TURN = 10
 
 /** An open connection of our own server. */
 export class Connection implements OwnConnection {

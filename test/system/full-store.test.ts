@@ -32,7 +32,7 @@ function largest(first: string): string {
 /** Adds pets over pipelined connections until the store is full; returns how many were added. */
 async function fill(t: TestContext, server: Running, body: string): Promise<number> {
   const request = post(body)
-  const count = Math.min(50, Math.ceil(BATCH_BYTES / request.length))
+  const count = Math.min(10, Math.ceil(BATCH_BYTES / request.length))
   let added = 0
   const client = async () => {
     const connection = new RawConnection(t, server)
