@@ -27,10 +27,11 @@ export class Connection implements OwnConnection {
     this.remote = socket.remoteAddress
     this.#recount = recount
     // node resumes the socket by itself, for example after each request. A resume that was
-    // scheduled before our pause takes effect after it, and a second pause would do nothing.
+    // scheduled before our pause takes effect after it. A second pause() would do nothing then, but
+    // node stops reading at the event.
     socket.on('resume', () => {
       if (this.waiting === 0) return
-      if (socket.isPaused()) socket.resume()
+      if (socket.isPaused()) socket.emit('pause')
       else socket.pause()
     })
   }

@@ -250,6 +250,14 @@ describe('pipelined requests', within, () => {
     await assertNext(connection, ...Array<201>(300).fill(201))
   })
 
+  test('hold up no other connection while their responses are not read', async (t) => {
+    const petstore = await start(t)
+    for (let opened = 0; opened < 20; opened++) {
+      await open(t, petstore, get('/openapi.json').repeat(900), 'unread')
+      await check(petstore, 'GET', '/livez', 200)
+    }
+  })
+
   test('hold up no other connection', async (t) => {
     const petstore = await start(t)
     const pipelining = new RawConnection(t, petstore)
