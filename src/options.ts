@@ -1,16 +1,22 @@
 import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
 import { inspect } from 'node:util'
-import { getHeapStatistics } from 'node:v8'
 import { isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
+import { HEAP_LIMIT } from './http/limits.ts'
 import { type NewPet, validateNewPets } from './pets/pet.ts'
 import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions } from './types.ts'
 
 type WithDefault = Exclude<keyof StartOptions, 'cors' | 'logStream' | 'snapshot' | 'controlPort'>
 export type Options = StartOptions & { [K in WithDefault]: NonNullable<StartOptions[K]> }
 
-const HEAP_LIMIT = getHeapStatistics().heap_size_limit
+const MIB = 2 ** 20
+
+/** A quarter of the heap, and in a container half of what the process itself does not need. */
+function defaultMaxStore(): number {
+  const spare = process.constrainedMemory() - 200 * MIB // far beyond any memory without a limit
+  return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
+}
 
 export const DEFAULTS: Omit<Options, 'apiKeys'> = {
   basePath: '/v1',
@@ -21,7 +27,7 @@ export const DEFAULTS: Omit<Options, 'apiKeys'> = {
   journal: 1_000,
   log: 'off',
   maxBody: 64 * 2 ** 10,
-  maxStore: Math.min(Math.floor(HEAP_LIMIT / 4), 256 * 2 ** 20),
+  maxStore: defaultMaxStore(),
   port: 0,
   host: '127.0.0.1',
   maxConnections: 10_000,
@@ -80,7 +86,7 @@ export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof va
 
 const PORT = integer(0, 65_535)
 const HOST = text('a host name or an IP address', /^[\w.:-]+$/)
-const MORE_HEAP = ", half of V8's heap limit: node --max-old-space-size=MB raises it"
+const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-space-size=MB raises"
 
 const isOrigin = (text: string) =>
   text === '*' || (URL.canParse(text) && new URL(text).origin === text)
@@ -102,7 +108,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     isSecret: true,
   },
   pets: rule('an array of NewPet', Array.isArray),
-  maxBody: integer(1, 256 * 2 ** 20),
+  maxBody: integer(1, 256 * MIB),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,

@@ -40,7 +40,10 @@ export interface PetstoreOptions {
   pets?: readonly NewPet[] | undefined
   /** Limit of a request's body in bytes; 65,536 by default. */
   maxBody?: number | undefined
-  /** Bytes for pets, each its JSON plus 100; a quarter of the heap up to 256 MiB by default. */
+  /**
+   * Bytes for pets, each its JSON plus 100; by default a quarter of the heap, 256 MiB at most, and
+   * less in a small container.
+   */
   maxStore?: number | undefined
   /** `gone`: getPet responds 410, as after its removal in 2030. `deprecated` by default. */
   getPetState?: GetPetState | undefined
