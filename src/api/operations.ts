@@ -1,4 +1,4 @@
-import { type Reply, whenReady } from '../http/respond.ts'
+import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { type GetPetState, validateNewPet } from '../pets/pet.ts'
@@ -39,7 +39,8 @@ export function createPet(context: Context): Handler {
     if (!input.ok) return refuse('badJson', input.reason)
     const pet = validateNewPet(input.value)
     if (!pet.ok) return refuse('badPet', pet.issues.join('; '))
-    return whenReady(context.store.add(pet.value), respond)
+    const added = context.store.add(pet.value)
+    return added instanceof Promise ? added.then(respond) : respond(added)
   }
 }
 

@@ -44,24 +44,31 @@ export interface Service {
   readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
 }
 
-/** Where a request head leads: to a reply at once, or to an operation. */
-type Dispatched =
-  | { readonly route?: Route | undefined; readonly reply: Reply }
-  | { readonly route: Route; readonly reply?: undefined; param: string; query: string }
-
 const NO_BODY = Buffer.alloc(0)
 
-/** Takes a request through all checks and, with its body if it wants one, to its operation. */
+/**
+ * Takes a request through the checks in their order: key, path, method, media type, size. Then
+ * reads its body, if the operation takes one, and runs the operation.
+ */
 export function handle(service: Service, received: Received): Awaitable<Reply | undefined> {
-  const dispatched = dispatch(service, received.head)
-  const { route, reply } = dispatched
+  const { router, authorize, cors, maxBody, refuse } = service
+  const { method, target, headers, signal } = received.head
+  const { path, query } = readTarget(target)
+  const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
+  if (!hasPath) return refuse('badTarget')
+  const { secured, routes, allow, param } = router.match(path)
+  const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
-  if (reply !== undefined) return reply
-  const { param, query } = dispatched
-  const { signal } = received.head
+  const unauthorized = secured ? authorize(headers, method) : undefined
+  if (unauthorized !== undefined) return refuse(unauthorized)
+  if (routes === undefined) return refuse('notFound')
+  if (method === 'OPTIONS') return { status: 204, headers: optionsHeaders(allow, headers, cors) }
+  if (route === undefined) return refuse('methodNotAllowed', allow)
   if (!route.takesBody) return run(service, route, { param, query, signal, body: NO_BODY })
+  const problem = bodyProblem(headers, maxBody)
+  if (problem !== undefined) return refuse(problem, `${maxBody}`)
   return received.readBody().then((body) => {
-    if (body === undefined) return service.refuse('bodyTooLarge', `${service.maxBody}`)
+    if (body === undefined) return refuse('bodyTooLarge', `${maxBody}`)
     received.content = body
     return run(service, route, { param, query, signal, body })
   })
@@ -73,26 +80,6 @@ export function record(service: Service, received: Received, outcome: Outcome): 
   if (route?.isQuiet) return
   const ms = performance.now() - started
   service.record?.({ head, operation: route?.operation, content, ms, ...outcome })
-}
-
-/** Does the checks in their order: key, path, method, media type, size. */
-function dispatch(service: Service, { method, target, headers }: RequestHead): Dispatched {
-  const { router, authorize, cors, maxBody, refuse } = service
-  const { path, query } = readTarget(target)
-  const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
-  if (!hasPath) return { reply: refuse('badTarget') }
-  const { secured, routes, allow, param } = router.match(path)
-  const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-  const unauthorized = secured ? authorize(headers, method) : undefined
-  if (unauthorized !== undefined) return { route, reply: refuse(unauthorized) }
-  if (routes === undefined) return { reply: refuse('notFound') }
-  if (method === 'OPTIONS') {
-    return { reply: { status: 204, headers: optionsHeaders(allow, headers, cors) } }
-  }
-  if (route === undefined) return { reply: refuse('methodNotAllowed', allow) }
-  const problem = route.takesBody ? bodyProblem(headers, maxBody) : undefined
-  if (problem !== undefined) return { route, reply: refuse(problem, `${maxBody}`) }
-  return { route, param, query }
 }
 
 /** Runs an operation. Whatever it throws is a bug: the client learns nothing of it. */

@@ -39,11 +39,6 @@ export type Refuse = (problem: Problem, detail?: string) => Reply
 
 export type Awaitable<T> = T | Promise<T>
 
-/** Uses a value at once or, if it is a promise, when it resolves. */
-export function whenReady<T, U>(value: Awaitable<T>, use: (value: T) => U): Awaitable<U> {
-  return value instanceof Promise ? value.then(use) : use(value)
-}
-
 const JSON_TYPE = 'application/json'
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 const COMMON_TEXT = textOf(COMMON)
@@ -64,45 +59,28 @@ export function respond(
   headers: readonly string[],
   keepAlive?: number,
 ): number {
-  const { body } = reply
+  const { status, body } = reply
   const length = contentLengthOf(reply)
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
+    // The fast way: put all of it where node keeps the headers (undocumented).
     const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAlive}\r\n`
-    sendAtOnce(res, reply.status, responseText(reply, length, headers, connection))
+    res._header = responseText(reply, length, headers, connection)
+    res.end()
+    res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
-    send(res, reply, length, headers)
+    // HTTP/2 has no `shouldKeepAlive`.
+    const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
+    res.writeHead(status, [...headersOf(reply, length), ...headers, ...connection])
+    res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
-  if (reply.contentLength !== undefined) closeAfter(res)
+  if (reply.contentLength !== undefined) {
+    res.shouldKeepAlive = false // the server processes nothing after it
+    // HTTP/2 shows by itself that a body is cut short.
+    res.once('finish', () => res.req.socket.destroySoon?.())
+  }
   return hasBody ? length : 0
-}
-
-/** The documented way. */
-function send(res: ServerResponse, reply: Reply, length: number, headers: readonly string[]): void {
-  const { status, body } = reply
-  // HTTP/2 has no `shouldKeepAlive`.
-  const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
-  res.writeHead(status, [...headersOf(reply, length), ...headers, ...connection])
-  res.end(body !== undefined && length > MAX_STRING ? Buffer.from(body) : body)
-}
-
-/** The fast way: puts all of it where node keeps the headers (`_header`, undocumented). */
-function sendAtOnce(
-  res: ServerResponse & { _header: unknown },
-  status: number,
-  response: string,
-): void {
-  res.statusCode = status
-  res._header = response
-  res.end()
-  res._header = 'sent' // otherwise an idle connection retains its latest response
-}
-
-/** Ends the connection after a response whose body is cut short. HTTP/2 shows that by itself. */
-function closeAfter(res: ServerResponse): void {
-  res.shouldKeepAlive = false // the server processes nothing after it
-  res.once('finish', () => res.req.socket.destroySoon?.())
 }
 
 /** Whether what is put into `_header` is what goes out. */

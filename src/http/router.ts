@@ -1,7 +1,7 @@
 import type { Awaitable, Reply } from './respond.ts'
 
 export interface Call {
-  readonly param: string // the decoded segment in place of the route's `{braces}`, or empty
+  readonly param: string // the segment in place of `{braces}`, decoded but for %25 and %2F, or empty
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
   readonly signal?: AbortSignal | undefined // aborted when an in-process client leaves
@@ -28,48 +28,47 @@ export interface Match {
   readonly param: string
 }
 
-/**
- * Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). The path of any other
- * target does not start with a slash.
- */
+/** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
 export function readTarget(target: string): { path: string; query: string } {
-  const origin = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?#]+\/?/i, '/')
-  const mark = origin.indexOf('?')
-  return mark < 0
-    ? { path: origin, query: '' }
-    : { path: origin.slice(0, mark), query: origin.slice(mark + 1) }
+  const originForm = target.replace(/^https?:\/\/[^/?#]+\/?/i, '/')
+  const mark = originForm.indexOf('?')
+  if (mark < 0) return { path: originForm, query: '' }
+  return { path: originForm.slice(0, mark), query: originForm.slice(mark + 1) }
 }
 
 /** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
 export class Router {
   readonly allow: string // every method that some resource has
   readonly #basePath: string
-  readonly #matches = new Map<string, Match>() // by path; a bare % stands for the parameter
+  readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
     this.#basePath = basePath
     this.allow = allowOf(table)
-    this.#matches.set('*', { secured: false, routes: new Map(), allow: this.allow, param: '' })
+    this.#resources.set('*', { secured: false, routes: new Map(), allow: this.allow, param: '' })
     for (const { path, isPublic = false } of table) {
-      const same = table.filter((route) => route.path === path)
-      const routes = new Map(same.map((route) => [route.method, route]))
-      const whole = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
-      this.#matches.set(whole, { secured: !isPublic, routes, allow: allowOf(same), param: '' })
+      const atPath = table.filter((route) => route.path === path)
+      const routes = new Map(atPath.map((route) => [route.method, route]))
+      const fullPath = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
+      this.#resources.set(fullPath, {
+        secured: !isPublic,
+        routes,
+        allow: allowOf(atPath),
+        param: '',
+      })
     }
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? decodePath(path) : path
-    const match = this.#matches.get(decoded)
-    if (match !== undefined) return match
+    const decoded = path.includes('%') ? path.split('/').map(decodeSegment).join('/') : path
+    const resource = this.#resources.get(decoded)
+    if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
     const param = decoded.slice(start)
-    const item = param === '' ? undefined : this.#matches.get(`${decoded.slice(0, start)}%`)
-    if (item === undefined) {
-      const secured = `${decoded}/`.startsWith(`${this.#basePath}/`)
-      return { secured, routes: undefined, allow: '', param }
-    }
-    return { ...item, param: param.includes('%') ? decodeURIComponent(param) : param }
+    const parent = param === '' ? undefined : this.#resources.get(`${decoded.slice(0, start)}%`)
+    if (parent !== undefined) return { ...parent, param }
+    const secured = `${decoded}/`.startsWith(`${this.#basePath}/`)
+    return { secured, routes: undefined, allow: '', param }
   }
 }
 
@@ -79,20 +78,14 @@ function allowOf(routes: readonly Route[]): string {
   return [...methods].sort().join(', ')
 }
 
-/** Decodes each segment, up to the first that cannot be decoded: nothing is there. */
-function decodePath(path: string): string {
-  let decoded = ''
-  for (const segment of path.slice(1).split('/')) {
-    try {
-      decoded += `/${decodeSegment(segment)}`
-    } catch {
-      return `${decoded}//`
-    }
-  }
-  return decoded
-}
-
-/** Decodes all but slashes and percent signs: they would look like separators and escapes. */
+/**
+ * Decodes all but slashes and percent signs, which would look like separators and escapes. A
+ * segment that cannot be decoded becomes a slash, so that it matches nothing.
+ */
 function decodeSegment(segment: string): string {
-  return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
+  try {
+    return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
+  } catch {
+    return '/'
+  }
 }
