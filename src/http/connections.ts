@@ -7,7 +7,6 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 // each string in the head of the latest request, which an idle connection keeps.
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
-const REQUESTS_A_TURN = 10
 
 /** An open connection of our own server. */
 export class Connection implements OwnConnection {
@@ -16,7 +15,6 @@ export class Connection implements OwnConnection {
   readonly #recount: (connection: Connection) => void
   latest: Exchange | undefined
   waiting = 0 // pipelined requests whose turn has not come
-  #turns = 0
   hasFailed = false // a parse error occurred: ignore everything after it
   lastUse: number = performance.now()
   held = 0 // bytes, when last counted
@@ -66,26 +64,15 @@ export class Connection implements OwnConnection {
     this.#recount(this)
   }
 
-  /** Runs the next request, after some of them in the next turn of the event loop. */
-  takeTurn(run: () => void): void {
-    this.#turns++
-    if (this.#turns % REQUESTS_A_TURN === 0) setImmediate(run)
-    else run()
-  }
-
   stopWaiting(): void {
     this.waiting--
     if (this.waiting === 0) this.socket.resume()
     this.#recount(this)
   }
 
-  bodyGrew(): void {
-    this.#recount(this)
-  }
-
-  responded(): void {
+  touch(): void {
     this.lastUse = performance.now()
-    if (this.socket.writableLength > 0) this.#recount(this)
+    this.#recount(this)
   }
 }
 
@@ -144,19 +131,19 @@ export class Connections {
 
   #recount(connection: Connection): void {
     if (!this.#open.has(connection.socket)) return
+    this.#count(connection)
+    if (this.#held > this.#maxHeldBytes) this.#shed()
+  }
+
+  #count(connection: Connection): void {
     this.#held -= connection.held
     connection.held = connection.count()
     this.#held += connection.held
-    if (this.#held > this.#maxHeldBytes) this.#shed()
   }
 
   /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
   #shed(): void {
-    this.#held = 0
-    for (const connection of this.#open.values()) {
-      connection.held = connection.count()
-      this.#held += connection.held
-    }
+    for (const connection of this.#open.values()) this.#count(connection)
     if (this.#held <= this.#maxHeldBytes) return
     const largestFirst = [...this.#open.values()].sort((a, b) => b.held - a.held)
     for (const connection of largestFirst) {

@@ -8,8 +8,7 @@ import type { Route } from './router.ts'
 /** A connection of our own server, as its exchanges see it. */
 export interface OwnConnection {
   readonly remote: string | undefined
-  bodyGrew(): void
-  responded(): void
+  touch(): void // called when the body grew, and after the response
 }
 
 /** A request over a socket, from its head to its response. */
@@ -20,11 +19,11 @@ export class Exchange implements Received {
   readonly started: number = performance.now()
   route: Route | undefined
   content: Buffer | undefined
-  isExpecting = false // 100-continue, which only a wanted body gets
+  #isExpecting: boolean // 100-continue, which only a wanted body gets
   readonly #service: Service
   readonly #connection: OwnConnection | undefined
   readonly #keepAlive: number | undefined
-  #body: Body | undefined
+  readonly #body = new Body()
 
   /**
    * @param connection Undefined when a user's server calls us, like `keepAlive`.
@@ -40,6 +39,9 @@ export class Exchange implements Received {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
+    // On a user's server, node has sent it.
+    this.#isExpecting =
+      connection !== undefined && req.httpVersion === '1.1' && req.headers.expect !== undefined
     this.#service = service
     this.#connection = connection
     this.#keepAlive = keepAlive
@@ -49,9 +51,9 @@ export class Exchange implements Received {
     return !this.res.writableFinished
   }
 
-  /** Bytes of the body that have arrived. */
+  /** Bytes that hold the body. */
   get bodyBytes(): number {
-    return this.#body?.length ?? 0
+    return this.#body.size
   }
 
   process(): void {
@@ -73,15 +75,16 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     const { req, res } = this
     const { maxBody } = this.#service
-    const body = new Body()
-    this.#body = body
-    if (this.isExpecting) res.writeContinue()
-    this.isExpecting = false
+    const body = this.#body
+    let received = 0
+    if (this.#isExpecting) res.writeContinue()
+    this.#isExpecting = false
     return new Promise((resolve) => {
       req.on('data', (chunk: Buffer) => {
+        received += chunk.length
+        if (received > maxBody) return resolve(undefined)
         body.append(chunk, maxBody)
-        if (body.isTooLarge) resolve(undefined)
-        else this.#connection?.bodyGrew()
+        this.#connection?.touch()
       })
       req.on('end', () => {
         if (!res.headersSent) resolve(body.bytes)
@@ -104,10 +107,10 @@ export class Exchange implements Received {
     if (reply === undefined) req.socket.destroy()
     if (reply === undefined || req.socket.destroyed) return this.#record(undefined, 0)
     // A client that still waits for 100-continue may send its body next, or another request.
-    if (this.isExpecting) res.shouldKeepAlive = false
+    if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#keepAlive)
-    this.#connection?.responded()
+    this.#connection?.touch()
     this.#record(reply.status, bytes)
   }
 
@@ -119,23 +122,27 @@ export class Exchange implements Received {
 
 /** Collects a body in one buffer: a Buffer for each chunk takes more than a chunk of one byte. */
 class Body {
-  length = 0
-  isTooLarge = false
   #buffer: Buffer = Buffer.alloc(0)
+  #length = 0
 
   get bytes(): Buffer {
-    return this.#buffer.subarray(0, this.length)
+    return this.#buffer.subarray(0, this.#length)
+  }
+
+  /** Bytes of the buffer, not all of them filled. */
+  get size(): number {
+    return this.#buffer.length
   }
 
   append(chunk: Buffer, maxBytes: number): void {
-    const length = this.length + chunk.length
-    this.isTooLarge ||= length > maxBytes
-    if (this.isTooLarge) return
-    if (this.length === 0)
+    const length = this.#length + chunk.length
+    if (this.#length === 0) {
       this.#buffer = chunk // most bodies arrive as one
-    else if (length > this.#buffer.length) {
-      this.#buffer = Buffer.concat([this.bytes, chunk], 2 * length)
-    } else chunk.copy(this.#buffer, this.length)
-    this.length = length
+    } else if (length > this.#buffer.length) {
+      this.#buffer = Buffer.concat([this.bytes, chunk], Math.min(2 * length, maxBytes))
+    } else {
+      chunk.copy(this.#buffer, this.#length)
+    }
+    this.#length = length
   }
 }

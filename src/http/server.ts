@@ -10,13 +10,6 @@ import { LIMITS, type Limits } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { contentLengthOf, type Problem, type Reply, responseText } from './respond.ts'
 
-const REASONS: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use',
-  EADDRNOTAVAIL: 'this machine does not have the address',
-  EACCES: 'this user may not listen on the port',
-  ENOTFOUND: 'the host name is unknown',
-}
-
 const MAX_TURNS = 1_000 // so that a listener that is flooded stops too
 
 interface ServerOptions {
@@ -57,9 +50,9 @@ export class HttpServer {
     this.#server.maxHeadersCount = limits.headers + 1
     this.#server.timeout = limits.stallTimeout
     this.#server.on('connection', (socket) => this.#accept(socket))
-    this.#server.on('request', (req, res) => this.#receive(req, res, false))
-    this.#server.on('checkContinue', (req, res) => this.#receive(req, res, true))
-    this.#server.on('checkExpectation', (req, res) => this.#receive(req, res, true))
+    this.#server.on('request', (req, res) => this.#receive(req, res))
+    this.#server.on('checkContinue', (req, res) => this.#receive(req, res))
+    this.#server.on('checkExpectation', (req, res) => this.#receive(req, res))
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
     this.#server.on('timeout', (socket) => this.#onStall(socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
@@ -74,8 +67,8 @@ export class HttpServer {
    */
   async listen(port: number, host: string): Promise<{ url: string; bound: string }> {
     const server = this.#server.listen(port, host)
-    await once(server, 'listening').catch(({ code = '', message }: NodeJS.ErrnoException) => {
-      const reason = REASONS[code] ?? message
+    await once(server, 'listening').catch(({ code, message }: NodeJS.ErrnoException) => {
+      const reason = code === 'EADDRINUSE' ? 'the port is in use' : message
       throw Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code })
     })
     server.on('error', ({ message }) => {
@@ -156,13 +149,12 @@ export class HttpServer {
     socket.destroySoon = () => this.#linger(socket)
   }
 
-  #receive(req: IncomingMessage, res: ServerResponse, isExpecting: boolean): void {
+  #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#received++
     const connection = this.#connections.get(req.socket)
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     const exchange = new Exchange(this.#service, req, res, connection, this.#keepAlive)
-    exchange.isExpecting = isExpecting
     const before = connection.latest
     connection.begin(exchange)
     if (before?.isInFlight) this.#processAfter(before, exchange, connection)
@@ -180,7 +172,8 @@ export class HttpServer {
       connection.stopWaiting()
       if (connection.socket.writable && !exchange.res.headersSent) exchange.process()
     }
-    before.res.once('close', () => connection.takeTurn(run))
+    // One in each turn of the event loop, so that a pipeline holds up nobody else.
+    before.res.once('close', () => setImmediate(run))
   }
 
   /** Responds to CONNECT. Node has let go of the socket: drain it, and watch its time-out. */
