@@ -14,8 +14,8 @@ export function isApiKey(text: string): boolean {
 
 /** The valid keys. To look for one takes as long among many as among few. */
 export class Keyring {
-  #keys: readonly Buffer[] = []
-  #places = new Map<string, number>() // by digest: the time of a look-up tells nothing about a key
+  // By digest, so that the time of a look-up tells nothing about a key.
+  #keys = new Map<string, { key: Buffer; place: number }>()
   #redactor = new Redactor([])
 
   constructor(keys: readonly string[]) {
@@ -23,8 +23,8 @@ export class Keyring {
   }
 
   replace(keys: readonly string[]): void {
-    this.#keys = keys.map((key) => Buffer.from(key, 'latin1'))
-    this.#places = new Map(keys.map((key, place) => [hash('sha256', key), place]))
+    const entries = keys.map((key, place) => ({ key: Buffer.from(key), place }))
+    this.#keys = new Map(entries.map((entry) => [hash('sha256', entry.key), entry]))
     this.#redactor = new Redactor(keys)
   }
 
@@ -45,11 +45,11 @@ export class Keyring {
   }
 
   #find(token: string): number | undefined {
-    const candidate = Buffer.from(token, 'latin1')
-    const place = this.#places.get(hash('sha256', token))
-    // A token that is not found is compared too, with itself, so that it takes the same time.
-    const key = place === undefined ? candidate : this.#keys[place]
-    return key !== undefined && timingSafeEqual(key, candidate) ? place : undefined
+    const candidate = Buffer.from(token)
+    // An unknown token is compared with itself, so that it takes the same time.
+    const unknown = { key: candidate, place: undefined }
+    const { key, place } = this.#keys.get(hash('sha256', token)) ?? unknown
+    return timingSafeEqual(key, candidate) ? place : undefined
   }
 }
 

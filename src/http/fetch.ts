@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { handle, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
-import { LIMITS } from './limits.ts'
+import { MAX_HEADERS } from './limits.ts'
 import { contentLengthOf, headersOf, type Reply } from './respond.ts'
 
 /** The `fetch` of a service: it answers requests in process, whatever host their URL names. */
@@ -16,7 +16,7 @@ export function createFetch(service: Service): typeof globalThis.fetch {
     const reply = await serve(service, head, request)
     if (reply === undefined) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
-    return Object.defineProperty(response, 'url', { value: origin + head.target })
+    return withUrl(response, origin + head.target)
   }
 }
 
@@ -29,7 +29,7 @@ async function serve(
   const readBody = () => readBytes(request, service.maxBody)
   const started = performance.now()
   const received = { head, started, route: undefined, content: undefined, readBody }
-  const isOver = Object.keys(head.headers).length > LIMITS.headers
+  const isOver = Object.keys(head.headers).length > MAX_HEADERS
   let reply: Reply | undefined
   try {
     const handled = isOver ? service.refuse('headersTooLarge') : await handle(service, received)
@@ -45,10 +45,11 @@ async function serve(
 
 /** The bytes of a body; undefined if there are too many. Cancels what it does not read. */
 async function readBytes({ body, signal }: Request, maxBytes: number): Promise<Buffer | undefined> {
+  if (body === null) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []
   let length = 0
-  for await (const chunk of body?.pipeThrough<Uint8Array>(new TransformStream(), { signal }) ??
-    []) {
+  // Through a pipe, for only a pipe ends when the request is aborted.
+  for await (const chunk of body.pipeThrough<Uint8Array>(new TransformStream(), { signal })) {
     length += chunk.length
     if (length > maxBytes) return undefined
     chunks.push(chunk)
@@ -65,6 +66,12 @@ function toResponse(reply: Reply, method: string, echoed: readonly string[]): Re
   const content = isCut ? ReadableStream.from(breakOff(body)) : body
   const init = { status, statusText: STATUS_CODES[status] ?? '', headers }
   return new Response(method === 'HEAD' ? null : content, init)
+}
+
+/** Sets the URL of a response and of its clones. */
+function withUrl(response: Response, url: string): Response {
+  const clone = () => withUrl(Response.prototype.clone.call(response), url)
+  return Object.defineProperties(response, { url: { value: url }, clone: { value: clone } })
 }
 
 async function* breakOff(body: string): AsyncGenerator<Uint8Array> {

@@ -4,26 +4,22 @@ import type { Problem } from './respond.ts'
 /** Why a body need not be read, as far as the headers tell. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
   if (!isJson(headers['content-type'])) return 'badMediaType'
-  if ((headers['content-encoding'] ?? 'identity').toLowerCase() !== 'identity')
-    return 'badContentCoding'
+  const coding = headers['content-encoding'] ?? 'identity'
+  if (coding.toLowerCase() !== 'identity') return 'badContentCoding'
   return Number(headers['content-length'] ?? 0) > maxBody ? 'bodyTooLarge' : undefined
 }
 
-// util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
-const MEDIA_TYPE = /^application\/json\s*(?:;(.*))?$/i
-// Matches a word without a value too, so that no part of a long one is tried again. A quoted value
-// is matched whole: what looks like a parameter inside it is not one.
-const PARAMETER = /([^\s;=]+)(?:\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*))?/g
-const UTF_8 = /^(?:utf-8|"utf-8")\s*$/i
+const JSON_TYPE = /^application\/json\s*(?:;|$)/i
+// Matches one that does not end too, so that no part of it is tried again.
+const QUOTED = /"(?:[^"\\]|\\.)*"?/g
+const OTHER_CHARSET = /[;\s]charset\s*=(?!\s*utf-8\s*(?:;|$))/i
 
+// util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
 function isJson(contentType = 'application/json'): boolean {
   if (contentType === 'application/json') return true
-  const [whole, parameters = ''] = MEDIA_TYPE.exec(contentType) ?? []
-  if (whole === undefined) return false
-  for (const [, name = '', value] of parameters.matchAll(PARAMETER)) {
-    if (name.toLowerCase() === 'charset' && value !== undefined && !UTF_8.test(value)) return false
-  }
-  return true
+  // What looks like a parameter inside quotes is not one.
+  const unquoted = contentType.replace(QUOTED, (text) => (/^"utf-8"$/i.test(text) ? 'utf-8' : '""'))
+  return JSON_TYPE.test(contentType) && !OTHER_CHARSET.test(unquoted)
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/

@@ -13,10 +13,11 @@ function oldSpaceFlag(): number {
   return Number(megabytes) * 2 ** 20
 }
 
+export const MAX_HEADERS = 100
+
 /** Bounds of a server, in bytes and milliseconds. */
 export interface Limits {
   headerBytes: number // names and values of a header section, and the request target
-  headers: number // in a header section
   headersTimeout: number // from the first byte of a request to the end of its header section
   requestTimeout: number // from the first byte of a request to its last
   stallTimeout: number // without a byte either way; up to twice this for an unread response
@@ -29,7 +30,6 @@ export interface Limits {
 
 export const LIMITS: Readonly<Limits> = {
   headerBytes: 16 * 2 ** 10,
-  headers: 100,
   headersTimeout: 10_000,
   requestTimeout: 30_000,
   stallTimeout: 30_000,

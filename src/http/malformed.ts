@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { LIMITS } from './limits.ts'
+import { MAX_HEADERS } from './limits.ts'
 import type { Problem } from './respond.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
@@ -12,7 +12,7 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const isOld = httpVersion === '1.0'
   if (httpVersion !== '1.1' && !isOld) return 'badVersion'
   if (isOld && isOtherProtocol(req)) return 'badVersion'
-  if (rawHeaders.length > 2 * LIMITS.headers) return 'headersTooLarge'
+  if (rawHeaders.length > 2 * MAX_HEADERS) return 'headersTooLarge'
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. `headers` holds the first of several; a proxy
   // that uses the last would route differently.
@@ -47,13 +47,11 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 
 function codingProblem(coding: string): Problem | undefined {
   if (coding === 'chunked') return undefined
-  const codings = coding
-    .toLowerCase()
-    .split(',')
-    .map((text) => text.trim())
+  const names = coding.toLowerCase().split(',')
+  const codings = names.map((name) => name.trim())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
   if (codings.pop() !== 'chunked') return 'badFraming'
-  // An empty one is no coding. A second `chunked` is refused by node's parser.
+  // An empty name is no coding. A second `chunked` is refused by node's parser.
   if (codings.includes('')) return 'badFraming'
   return codings.length === 0 ? undefined : 'badTransferCoding'
 }

@@ -6,7 +6,7 @@ import { setImmediate as immediate } from 'node:timers/promises'
 import { type Connection, Connections, stoppingMessage } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
-import { LIMITS, type Limits } from './limits.ts'
+import { LIMITS, type Limits, MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { contentLengthOf, type Problem, type Reply, responseText } from './respond.ts'
 
@@ -47,7 +47,7 @@ export class HttpServer {
       IncomingMessage: stoppingMessage(this.#connections),
     })
     // node drops the headers beyond its maximum. We refuse the request instead.
-    this.#server.maxHeadersCount = limits.headers + 1
+    this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.timeout = limits.stallTimeout
     this.#server.on('connection', (socket) => this.#accept(socket))
     this.#server.on('request', (req, res) => this.#receive(req, res))

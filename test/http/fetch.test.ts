@@ -70,7 +70,9 @@ describe('fetch in process', () => {
       assert.equal(response.url, `${origin}/v1/pets?a=b`)
       assert.ok(response instanceof Response && response.ok)
       assert.ok(response.body instanceof ReadableStream)
-      assert.equal(await response.clone().text(), await response.text())
+      const clone = response.clone()
+      assert.equal(clone.clone().url, response.url)
+      assert.equal(await clone.text(), await response.text())
     })
   }
 
