@@ -18,7 +18,7 @@ type Row = readonly [status: number, code: string, message: string, headers?: re
 const CHALLENGE = ['WWW-Authenticate', 'Bearer realm="petstore"']
 const INVALID_TOKEN = ['WWW-Authenticate', 'Bearer realm="petstore", error="invalid_token"']
 const ACCEPT_JSON = ['Accept', 'application/json']
-const ACCEPT_PLAIN_JSON = [...ACCEPT_JSON, 'Accept-Encoding', 'identity']
+const IDENTITY = [...ACCEPT_JSON, 'Accept-Encoding', 'identity']
 
 /** Status, code, message and headers of every error; `%s` stands for the detail. */
 const ERRORS: Readonly<Record<Problem | Refusal, Row>> = {
@@ -38,11 +38,7 @@ const ERRORS: Readonly<Record<Problem | Refusal, Row>> = {
     CHALLENGE,
   ],
   invalidToken: [401, 'unauthorized', 'The API key is not valid here', INVALID_TOKEN],
-  forbidden: [
-    403,
-    'forbidden',
-    'Send no Origin, and localhost or an IP address as Host: web pages may not use the controls',
-  ],
+  forbidden: [403, 'forbidden', 'Send no Origin, and localhost or an IP address as Host'],
   notFound: [404, 'not_found', 'There is nothing at this path'],
   noPet: [404, 'not_found', 'There is no pet with this id'],
   methodNotAllowed: [405, 'method_not_allowed', 'The method must be one of %s', ['Allow', '%s']],
@@ -56,18 +52,9 @@ const ERRORS: Readonly<Record<Problem | Refusal, Row>> = {
     'Content-Type must be application/json, in charset utf-8 if it names one',
     ACCEPT_JSON,
   ],
-  badContentCoding: [
-    415,
-    'unsupported_media_type',
-    'Content-Encoding must be identity or left out',
-    ACCEPT_PLAIN_JSON,
-  ],
+  badContentCoding: [415, 'unsupported_media_type', 'Content-Encoding must be identity', IDENTITY],
   badExpectation: [417, 'expectation_failed', 'Expect must be 100-continue or left out'],
-  headersTooLarge: [
-    431,
-    'headers_too_large',
-    'The request line and headers must have at most 16 KiB, and there must be at most 100 headers',
-  ],
+  headersTooLarge: [431, 'headers_too_large', 'The head must have at most 16 KiB and 100 headers'],
   internalError: [500, 'internal_error', 'The server failed to answer; its log has the cause'],
   badTransferCoding: [501, 'not_implemented', 'Transfer-Encoding must be chunked or left out'],
   noOrders: [501, 'not_implemented', 'The interface mentions orders but does not specify them'],

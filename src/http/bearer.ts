@@ -3,7 +3,7 @@ import { Redactor } from './redact.ts'
 import type { Problem } from './respond.ts'
 
 const KEY = /^(?=.{8,256}$)[A-Za-z0-9._~+/-]+=*$/
-const SCHEME = /^bearer +/i
+const CREDENTIALS = /^bearer +(.*)$/i
 
 export const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 
@@ -54,6 +54,6 @@ export class Keyring {
 }
 
 function tokenOf(authorization = ''): string {
-  const [scheme] = SCHEME.exec(authorization) ?? []
-  return scheme === undefined ? '' : authorization.slice(scheme.length)
+  const [, token = ''] = CREDENTIALS.exec(authorization) ?? []
+  return token
 }

@@ -7,7 +7,6 @@ export interface RequestHead {
   readonly method: string
   readonly target: string
   readonly headers: IncomingHttpHeaders
-  readonly signal?: AbortSignal
 }
 
 /** A request that came in through one of the doors: over a socket, or in process. */
@@ -52,7 +51,7 @@ const NO_BODY = Buffer.alloc(0)
  */
 export function handle(service: Service, received: Received): Awaitable<Reply | undefined> {
   const { router, authorize, cors, maxBody, refuse } = service
-  const { method, target, headers, signal } = received.head
+  const { method, target, headers } = received.head
   const { path, query } = readTarget(target)
   const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
   if (!hasPath) return refuse('badTarget')
@@ -64,13 +63,13 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
   if (routes === undefined) return refuse('notFound')
   if (method === 'OPTIONS') return { status: 204, headers: optionsHeaders(allow, headers, cors) }
   if (route === undefined) return refuse('methodNotAllowed', allow)
-  if (!route.takesBody) return run(service, route, { param, query, signal, body: NO_BODY })
+  if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
   if (problem !== undefined) return refuse(problem, `${maxBody}`)
   return received.readBody().then((body) => {
     if (body === undefined) return refuse('bodyTooLarge', `${maxBody}`)
     received.content = body
-    return run(service, route, { param, query, signal, body })
+    return run(service, route, { param, query, body })
   })
 }
 

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import { handle, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { MAX_HEADERS } from './limits.ts'
-import { contentLengthOf, headersOf, type Reply } from './respond.ts'
+import { type Awaitable, contentLengthOf, headersOf, type Reply } from './respond.ts'
 
 /** The `fetch` of a service: it answers requests in process, whatever host their URL names. */
 export function createFetch(service: Service): typeof globalThis.fetch {
@@ -12,7 +12,7 @@ export function createFetch(service: Service): typeof globalThis.fetch {
     signal.throwIfAborted()
     const { origin, pathname, search } = new URL(url)
     const headers = Object.fromEntries(request.headers)
-    const head = { method, target: pathname + search, headers, signal }
+    const head = { method, target: pathname + search, headers }
     const reply = await serve(service, head, request)
     if (reply === undefined) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
@@ -32,15 +32,22 @@ async function serve(
   const isOver = Object.keys(head.headers).length > MAX_HEADERS
   let reply: Reply | undefined
   try {
-    const handled = isOver ? service.refuse('headersTooLarge') : await handle(service, received)
+    const handled = isOver ? service.refuse('headersTooLarge') : handle(service, received)
+    reply = await unlessAborted(handled, request.signal)
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
-    request.signal.throwIfAborted()
-    reply = handled
   } finally {
     const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
     record(service, received, { status: reply?.status, bytes })
   }
   return reply
+}
+
+/** Rejects as soon as the client leaves. The operation goes on, as it does over a socket. */
+function unlessAborted<T>(value: Awaitable<T>, signal: AbortSignal): Promise<T> {
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+  return Promise.race([value, aborted])
 }
 
 /** The bytes of a body; undefined if there are too many. Cancels what it does not read. */

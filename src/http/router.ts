@@ -1,10 +1,9 @@
 import type { Awaitable, Reply } from './respond.ts'
 
 export interface Call {
-  readonly param: string // the segment in place of `{braces}`, decoded but for %25 and %2F, or empty
+  readonly param: string // the segment in place of the route's `{braces}`, or empty
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
-  readonly signal?: AbortSignal | undefined // aborted when an in-process client leaves
 }
 
 /** An operation: replies, or hangs up with undefined. Whatever it throws is a bug, hence a 500. */

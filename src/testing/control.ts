@@ -10,7 +10,7 @@ import { type NewPet, type Pet, petJson } from '../pets/pet.ts'
 import type { Petstore, PetstoreErrorCode } from '../types.ts'
 import { RECORDED } from './requests.ts'
 
-/** A petstore, which validates its input. */
+/** A petstore with arguments from JSON: it validates them itself. */
 interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
   inject(fault: unknown): void
   getPetState: unknown
@@ -114,9 +114,6 @@ async function findRequests(petstore: Unchecked, { query }: Call): Promise<strin
 export function isFromWebPage(headers: IncomingHttpHeaders, isOnLoopback: boolean): boolean {
   const { origin, host = 'localhost', 'sec-fetch-site': site = 'none' } = headers
   if (origin !== undefined || (site !== 'none' && site !== 'same-origin')) return true
-  const name = host
-    .toLowerCase()
-    .replace(/:\d*$/, '')
-    .replace(/^\[(.*)\]$/, '$1')
-  return isOnLoopback && name !== 'localhost' && isIP(name) === 0
+  const name = host.replace(/:\d*$/, '').replace(/[[\]]/g, '')
+  return isOnLoopback && !/^localhost$/i.test(name) && isIP(name) === 0
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
 import type { Reply } from '../http/respond.ts'
@@ -56,21 +57,24 @@ interface Pending {
 /** The pending faults, and the delay of every operation. */
 export class Faults {
   readonly #delay: Delay
-  #unwrapped: readonly Route[]
   #pending: Pending[] = []
   #cleared = new AbortController()
   #count = 0
 
-  /** Wraps the routes only once a delay or fault exists. */
+  /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
-    this.#unwrapped = routes.filter((route) => !route.isPublic)
     this.#delay = delay
-    if (delay !== 0) this.#wrapRoutes()
+    for (const route of routes.filter(({ isPublic }) => !isPublic)) {
+      const { handle } = route
+      route.handle = (call) => {
+        const isSpared = delay === 0 && this.#pending.length === 0
+        return isSpared ? handle(call) : this.#handle(route, handle, call)
+      }
+    }
   }
 
   inject(input: unknown): void {
     checkFault(input)
-    this.#wrapRoutes()
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
     this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
   }
@@ -87,27 +91,15 @@ export class Faults {
     this.#cleared = new AbortController()
   }
 
-  #wrapRoutes(): void {
-    const routes = this.#unwrapped
-    this.#unwrapped = []
-    for (const route of routes) {
-      const { handle } = route
-      route.handle = (call) => this.#handle(route, handle, call)
-    }
-  }
-
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen = 0 } = this.#faultFor(route.operation, call.param) ?? {}
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault?.delay, fault?.seed, seen)
     this.#count++
-    if (ms > 0) {
-      const cleared = this.#cleared.signal
-      const signal = call.signal === undefined ? cleared : AbortSignal.any([cleared, call.signal])
-      await wait(ms, undefined, { signal }).catch(() => {})
-      if (call.signal?.aborted || (fault?.delay !== undefined && cleared.aborted)) return undefined
-    }
+    const { signal } = this.#cleared
+    setMaxListeners(0, signal) // each request that is delayed listens
+    if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     if (fault === undefined) return handle(call)
-    if (fault.hangUp) return undefined
+    if (fault.hangUp || (fault.delay !== undefined && signal.aborted)) return undefined
     const reply = replacementOf(fault, route.method) ?? (await handle(call))
     return fault.body === 'cut' && reply !== undefined ? cutShort(reply) : reply
   }

@@ -163,6 +163,20 @@ describe('fetch in process', () => {
     })
   }
 
+  test('rejects at once if it is aborted during a delay; its operation runs to its end', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY], delay: 600_000 })
+    const abort = new AbortController()
+    const { stream, seen } = streamOf([new TextEncoder().encode(REX)])
+    const response = upload(petstore, stream, { signal: abort.signal })
+    while (seen.pulled < 2) await turn()
+    await turn()
+    abort.abort(new Error('enough'))
+    await assert.rejects(response, { message: 'enough' })
+    assert.deepEqual([petstore.requests[0]?.status, petstore.pets], [null, []])
+    petstore.clearFaults() // ends the delay
+    while (petstore.pets.length === 0) await turn()
+  })
+
   test('rejects if it was aborted before, and records no request', async () => {
     const petstore = createPetstore({ apiKeys: [KEY] })
     const signal = AbortSignal.abort(new Error('before'))
