@@ -8,10 +8,17 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
 
+export interface ConnectionOptions {
+  readonly maxConnections: number
+  readonly keepAlive: number // milliseconds that an idle connection is kept
+  readonly warn: (what: string) => void // called for each connection that is dropped
+}
+
 /** An open connection of our own server. */
 export class Connection implements OwnConnection {
   readonly socket: Socket
   readonly remote: string | undefined // the socket forgets it when the client leaves
+  readonly keepAlive: number
   readonly #recount: (connection: Connection) => void
   latest: Exchange | undefined
   waiting = 0 // pipelined requests whose turn has not come
@@ -20,9 +27,10 @@ export class Connection implements OwnConnection {
   held = 0 // bytes, when last counted
   #headBytes = 0
 
-  constructor(socket: Socket, recount: (connection: Connection) => void) {
+  constructor(socket: Socket, keepAlive: number, recount: (changed: Connection) => void) {
     this.socket = socket
     this.remote = socket.remoteAddress
+    this.keepAlive = Math.floor(keepAlive / 1000)
     this.#recount = recount
     // node resumes the socket by itself, for example after each request. A resume that was
     // scheduled before our pause takes effect after it. A second pause() would do nothing then, but
@@ -81,17 +89,14 @@ export class Connection implements OwnConnection {
  * server hold: unread responses, waiting requests, and incomplete bodies.
  */
 export class Connections {
-  readonly #maxConnections: number
+  readonly #options: ConnectionOptions
   readonly #maxHeldBytes: number
-  readonly #warn: (what: string) => void
   readonly #open = new Map<Duplex, Connection>()
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
-  /** @param warn Called for each connection that is dropped. */
-  constructor(maxConnections: number, maxHeldBytes: number, warn: (what: string) => void) {
-    this.#maxConnections = maxConnections
+  constructor(options: ConnectionOptions, maxHeldBytes: number) {
+    this.#options = options
     this.#maxHeldBytes = maxHeldBytes
-    this.#warn = warn
   }
 
   get(socket: Duplex): Connection | undefined {
@@ -104,18 +109,18 @@ export class Connections {
 
   /** Adds a connection. Beyond the maximum, drops the longest idle one, or else the new one. */
   add(socket: Socket): void {
-    if (this.#open.size >= this.#maxConnections) {
+    const { maxConnections, keepAlive, warn } = this.#options
+    if (this.#open.size >= maxConnections) {
       const idle = this.#longestIdle()
       if (idle === undefined) {
-        this.#warn(`new connections closed, for all ${this.#maxConnections} are in use`)
-        socket.destroy()
-        return
+        warn(`new connections closed, for all ${maxConnections} are in use`)
+        return void socket.destroy()
       }
-      this.#warn(`idle connections closed to make room, for ${this.#maxConnections} are open`)
+      warn(`idle connections closed to make room, for ${maxConnections} are open`)
       this.#delete(idle)
       idle.socket.destroy()
     }
-    const connection = new Connection(socket, (changed) => this.#recount(changed))
+    const connection = new Connection(socket, keepAlive, (changed) => this.#recount(changed))
     this.#open.set(socket, connection)
     socket.once('close', () => this.#delete(connection))
   }
@@ -148,7 +153,7 @@ export class Connections {
     const largestFirst = [...this.#open.values()].sort((a, b) => b.held - a.held)
     for (const connection of largestFirst) {
       if (this.#held <= this.#maxHeldBytes * (7 / 8)) return
-      this.#warn('connections reset, for they made the server hold too much')
+      this.#options.warn('connections reset, for they made the server hold too much')
       this.#delete(connection)
       connection.socket.resetAndDestroy()
     }

@@ -8,6 +8,7 @@ import type { Route } from './router.ts'
 /** A connection of our own server, as its exchanges see it. */
 export interface OwnConnection {
   readonly remote: string | undefined
+  readonly keepAlive: number // seconds, for the Keep-Alive header
   touch(): void // called when the body grew, and after the response
 }
 
@@ -19,32 +20,19 @@ export class Exchange implements Received {
   readonly started: number = performance.now()
   route: Route | undefined
   content: Buffer | undefined
-  #isExpecting: boolean // 100-continue, which only a wanted body gets
   readonly #service: Service
-  readonly #connection: OwnConnection | undefined
-  readonly #keepAlive: number | undefined
-  readonly #body = new Body()
+  readonly #connection: OwnConnection | undefined // undefined on a user's server
+  #isExpecting: boolean // 100-continue, which only a wanted body gets
+  #body: Body | undefined
 
-  /**
-   * @param connection Undefined when a user's server calls us, like `keepAlive`.
-   * @param keepAlive Seconds, for the Keep-Alive header.
-   */
-  constructor(
-    service: Service,
-    req: IncomingMessage,
-    res: ServerResponse,
-    connection?: OwnConnection,
-    keepAlive?: number,
-  ) {
+  constructor(service: Service, req: IncomingMessage, res: ServerResponse, own?: OwnConnection) {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
-    // On a user's server, node has sent it.
-    this.#isExpecting =
-      connection !== undefined && req.httpVersion === '1.1' && req.headers.expect !== undefined
     this.#service = service
-    this.#connection = connection
-    this.#keepAlive = keepAlive
+    this.#connection = own
+    // On a user's server, node has responded to it already.
+    this.#isExpecting = own !== undefined && isExpecting(req)
   }
 
   get isInFlight(): boolean {
@@ -53,7 +41,7 @@ export class Exchange implements Received {
 
   /** Bytes that hold the body. */
   get bodyBytes(): number {
-    return this.#body.size
+    return this.#body?.size ?? 0
   }
 
   process(): void {
@@ -75,7 +63,8 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     const { req, res } = this
     const { maxBody } = this.#service
-    const body = this.#body
+    const body = new Body()
+    this.#body = body
     let received = 0
     if (this.#isExpecting) res.writeContinue()
     this.#isExpecting = false
@@ -109,7 +98,7 @@ export class Exchange implements Received {
     // A client that still waits for 100-continue may send its body next, or another request.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
-    const bytes = respond(res, reply, headers, this.#keepAlive)
+    const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
     this.#connection?.touch()
     this.#record(reply.status, bytes)
   }
@@ -118,6 +107,10 @@ export class Exchange implements Received {
     const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
     record(this.#service, this, { status, bytes, remote })
   }
+}
+
+function isExpecting({ httpVersion, headers }: IncomingMessage): boolean {
+  return httpVersion === '1.1' && headers.expect !== undefined
 }
 
 /** Collects a body in one buffer: a Buffer for each chunk takes more than a chunk of one byte. */

@@ -3,7 +3,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as immediate } from 'node:timers/promises'
-import { type Connection, Connections, stoppingMessage } from './connections.ts'
+import {
+  type Connection,
+  type ConnectionOptions,
+  Connections,
+  stoppingMessage,
+} from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { LIMITS, type Limits, MAX_HEADERS } from './limits.ts'
@@ -12,35 +17,26 @@ import { contentLengthOf, type Problem, type Reply, responseText } from './respo
 
 const MAX_TURNS = 1_000 // so that a listener that is flooded stops too
 
-interface ServerOptions {
-  readonly maxConnections: number
-  readonly keepAlive: number // milliseconds that an idle connection is kept
-  readonly warn: (what: string) => void // called for each connection that is dropped
-}
-
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
   readonly #service: Service
   readonly #limits: Limits
-  readonly #warn: ServerOptions['warn']
-  readonly #keepAlive: number // seconds, for the Keep-Alive header
+  readonly #warn: ConnectionOptions['warn']
   readonly #server: Server
   readonly #connections: Connections
   #accepted = 0 // connections
   #received = 0 // requests
-  #cutOff = 0
+  #cutOff = 0 // requests
 
-  constructor(service: Service, options: ServerOptions, limits: Limits = LIMITS) {
-    const { maxConnections, keepAlive, warn } = options
+  constructor(service: Service, options: ConnectionOptions, limits: Limits = LIMITS) {
     this.#service = service
     this.#limits = limits
-    this.#warn = warn
-    this.#keepAlive = Math.floor(keepAlive / 1000)
-    this.#connections = new Connections(maxConnections, limits.heldBytes, warn)
+    this.#warn = options.warn
+    this.#connections = new Connections(options, limits.heldBytes)
     this.#server = createServer({
       headersTimeout: limits.headersTimeout,
       requestTimeout: limits.requestTimeout,
-      keepAliveTimeout: keepAlive,
+      keepAliveTimeout: options.keepAlive,
       connectionsCheckingInterval: limits.checkInterval,
       maxHeaderSize: limits.headerBytes,
       requireHostHeader: false, // node's own response to a request without Host is no Error
@@ -98,10 +94,10 @@ export class HttpServer {
     for (const { latest } of this.#connections.values()) {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }
-    const cutOff = setTimeout(() => this.#cutOffAll(), drain)
+    const timer = setTimeout(() => this.#cutOffAll(), drain)
     const idleChecks = this.#closeIdleOnceQuiet()
     await closed
-    clearTimeout(cutOff)
+    clearTimeout(timer)
     clearInterval(idleChecks)
     this.#server.close() // ends node's checks of the timeouts
     return this.#cutOff
@@ -154,7 +150,7 @@ export class HttpServer {
     const connection = this.#connections.get(req.socket)
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
-    const exchange = new Exchange(this.#service, req, res, connection, this.#keepAlive)
+    const exchange = new Exchange(this.#service, req, res, connection)
     const before = connection.latest
     connection.begin(exchange)
     if (before?.isInFlight) this.#processAfter(before, exchange, connection)
