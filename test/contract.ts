@@ -1,7 +1,7 @@
 // Checks responses against the OpenAPI document: nothing may be missing, nothing undocumented.
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import { openapi, type Variant } from '../src/api/openapi.ts'
+import { openapi, type Variant } from '../src/api/documents.ts'
 import type { Answer } from './support.ts'
 
 const documents = new Map<string, unknown>()

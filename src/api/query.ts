@@ -16,7 +16,7 @@ export function createListQueryReader(): (query: string) => Result<PageQuery> {
     if (read !== undefined) return read
     const result = parseListQuery(query)
     if (known.size === MAX_KNOWN) known.clear()
-    if (result.ok && query.length <= MAX_KNOWN_LENGTH) known.set(query, result)
+    if (query.length <= MAX_KNOWN_LENGTH) known.set(query, result)
     return result
   }
 }
@@ -32,18 +32,18 @@ function parseListQuery(query: string): Result<PageQuery> {
     return text
   }
   const limit = read('limit', isLimit, 'an integer from 1 to 100') ?? DEFAULT_LIMIT
-  const after = read('after', isInt64, 'an integer from 0 to 2^63-1') ?? 0
+  const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? 0
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, issues }
   // Ids stay below 2^53, so rounding an `after` beyond that still leads to the empty page.
   const page = { limit: Number(limit), after: Number(after) }
-  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...page, status } : page) }
+  return { ok: true, value: isPetStatus(status) ? { ...page, status } : page }
 }
 
 function isLimit(text: string): boolean {
   return LIMIT.test(text)
 }
 
-function isInt64(text: string): boolean {
+function isCursor(text: string): boolean {
   return DIGITS.test(text) && BigInt(text) < 2n ** 63n
 }

@@ -1,15 +1,7 @@
 import type { Handler, Route } from '../http/router.ts'
-import { openapi } from './openapi.ts'
-import {
-  type Context,
-  createPet,
-  getPet,
-  listOrders,
-  listPets,
-  livez,
-  readyz,
-} from './operations.ts'
-import { website } from './website.ts'
+import { openapi, website } from './documents.ts'
+import type { Context } from './operations.ts'
+import { createPet, getPet, listOrders, listPets, livez, readyz } from './operations.ts'
 
 type Row = readonly [
   method: Route['method'],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import type { Variant } from '../../src/api/openapi.ts'
+import type { Variant } from '../../src/api/documents.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
 import { breachesOf, breachesOfOperation, documentOf, entries } from '../contract.ts'
 import { find, VARIANTS } from '../contract.ts'

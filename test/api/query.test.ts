@@ -3,25 +3,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createListQueryReader } from '../../src/api/query.ts'
 
-test('reads a query that came before as the same object, which nobody can change', () => {
+test('reads a query that came before as the same object', () => {
   const readListQuery = createListQueryReader()
   const read = readListQuery('limit=5')
   assert.deepEqual(read, { ok: true, value: { limit: 5, after: 0 } })
   assert.equal(readListQuery('limit=5'), read)
-  assert.ok(read.ok && Object.isFrozen(read.value))
 })
 
-const UNCACHED = {
-  'a wrong query': 'limit=0',
-  'a long query': `limit=5&x=${'x'.repeat(200)}`,
-}
-
-for (const [what, query] of Object.entries(UNCACHED)) {
-  test(`does not cache ${what}`, () => {
-    const readListQuery = createListQueryReader()
-    assert.notEqual(readListQuery(query), readListQuery(query))
-  })
-}
+test('does not cache a long query', () => {
+  const readListQuery = createListQueryReader()
+  const query = `limit=5&x=${'x'.repeat(200)}`
+  assert.notEqual(readListQuery(query), readListQuery(query))
+})
 
 test('caches no more than 1,000 queries', () => {
   const readListQuery = createListQueryReader()

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { createPetstore } from '../../src/petstore.ts'
 import { folderOf } from '../support.ts'
 
-const API = join(import.meta.dirname, '../../src/api')
+const SOURCES = join(import.meta.dirname, '../../src')
 
 async function getPage(options = {}): Promise<{ html: string; headers: Headers }> {
   const response = await createPetstore(options).fetch('http://petstore.invalid/')
@@ -44,10 +44,10 @@ require-trusted-types-for 'script'; trusted-types 'none'`
 
 test('a checkout with CRLF serves the same page, which its policy allows', async (t) => {
   const folder = folderOf(t)
-  const html = readFileSync(join(API, 'page.html'), 'utf8')
-  writeFileSync(join(folder, 'page.html'), html.replace(/\r?\n/g, '\r\n'))
-  copyFileSync(join(API, 'website.ts'), join(folder, 'website.ts'))
-  const { website } = await import(pathToFileURL(join(folder, 'website.ts')).href)
+  cpSync(SOURCES, folder, { recursive: true })
+  const path = join(folder, 'api/page.html')
+  writeFileSync(path, readFileSync(path, 'utf8').replace(/\r?\n/g, '\r\n'))
+  const { website } = await import(pathToFileURL(join(folder, 'api/documents.ts')).href)
   const { body, headers } = website()()
   const page = await getPage()
   assert.equal(body, page.html)

@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Reply } from '../http/respond.ts'
+import type { Handler } from '../http/router.ts'
+import { type Context, deprecationLinks } from './operations.ts'
+
+export type Variant = Pick<Context, 'basePath' | 'page' | 'getPetState'>
+
+/** The parts that vary. */
+interface Document {
+  paths: { '/'?: unknown; '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
+  components: { headers: { 'Link.deprecation': { schema: { const: string } } } }
+}
+
+/** GET /openapi.json: the file of that name, read on the first request. */
+export function openapi(variant: Variant): Handler {
+  const replies: Partial<Record<Variant['getPetState'], Reply>> = {}
+  return () => {
+    const { getPetState } = variant
+    replies[getPetState] ??= { status: 200, body: JSON.stringify(describe(variant)) }
+    return replies[getPetState]
+  }
+}
+
+/** The file describes every variant at /v1; what does not apply is removed. */
+function describe(variant: Variant): Document {
+  const json = readText('openapi.json')
+  const document: Document = JSON.parse(json.replaceAll('/v1', variant.basePath))
+  const { headers } = document.components
+  headers['Link.deprecation'].schema.const = deprecationLinks(variant)
+  const { responses } = document.paths['/pets/{petId}'].get
+  for (const status of variant.getPetState === 'gone' ? [200, 404] : [410]) delete responses[status]
+  if (!variant.page) delete document.paths['/']
+  return document
+}
+
+/** GET /: the page for people, read on the first request. */
+export function website(): Handler {
+  let reply: Reply | undefined
+  return () => {
+    reply ??= readPage()
+    return reply
+  }
+}
+
+function readPage(): Reply {
+  // A browser hashes what it has parsed, where each line ends with LF, however it was checked out.
+  const body = readText('page.html').replaceAll('\r\n', '\n')
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hashOf('script', body)}`,
+    `style-src ${hashOf('style', body)}`,
+    'img-src data:',
+    "connect-src 'self'",
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "require-trusted-types-for 'script'",
+    "trusted-types 'none'",
+  ].join('; ')
+  const headers = ['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer']
+  return { status: 200, type: 'text/html; charset=utf-8', headers, body }
+}
+
+/** The CSP source expression of the one element with this name (CSP Level 3 §2.3.1). */
+function hashOf(name: string, html: string): string {
+  const [, text = ''] = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(html) ?? []
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+}
+
+function readText(name: string): string {
+  return readFileSync(join(import.meta.dirname, name), 'utf8')
+}
