@@ -7,13 +7,13 @@ import { type Context, deprecationLinks } from './operations.ts'
 
 export type Variant = Pick<Context, 'basePath' | 'page' | 'getPetState'>
 
-/** The parts that vary. */
+/** The parts of openapi.json that vary. */
 interface Document {
   paths: { '/'?: unknown; '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
   components: { headers: { 'Link.deprecation': { schema: { const: string } } } }
 }
 
-/** GET /openapi.json: the file of that name, read on the first request. */
+/** GET /openapi.json, read on the first request. */
 export function openapi(variant: Variant): Handler {
   const replies: Partial<Record<Variant['getPetState'], Reply>> = {}
   return () => {
@@ -23,7 +23,7 @@ export function openapi(variant: Variant): Handler {
   }
 }
 
-/** The file describes every variant at /v1; what does not apply is removed. */
+/** The file describes every variant at /v1; this removes what does not apply. */
 function describe(variant: Variant): Document {
   const json = readText('openapi.json')
   const document: Document = JSON.parse(json.replaceAll('/v1', variant.basePath))
@@ -45,7 +45,7 @@ export function website(): Handler {
 }
 
 function readPage(): Reply {
-  // A browser hashes what it has parsed, where each line ends with LF, however it was checked out.
+  // A browser hashes what it has parsed: lines that end with LF, even if the checkout has CRLF.
   const body = readText('page.html').replaceAll('\r\n', '\n')
   const policy = [
     "default-src 'none'",
@@ -63,7 +63,7 @@ function readPage(): Reply {
   return { status: 200, type: 'text/html; charset=utf-8', headers, body }
 }
 
-/** The CSP source expression of the one element with this name (CSP Level 3 §2.3.1). */
+/** The hash by which the policy allows an element (CSP Level 3 §2.3.1). */
 function hashOf(name: string, html: string): string {
   const [, text = ''] = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(html) ?? []
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`

@@ -7,7 +7,7 @@ const INVALID_TOKEN = ['WWW-Authenticate', 'Bearer realm="petstore", error="inva
 const ACCEPT_JSON = ['Accept', 'application/json']
 const IDENTITY = [...ACCEPT_JSON, 'Accept-Encoding', 'identity']
 
-/** Status, code, message and headers of HTTP's own errors; `%s` stands for the detail. */
+/** HTTP's own errors: status, code, message, headers. `%s` stands for the detail. */
 const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   badSyntax: [400, 'bad_request', 'The request is not valid HTTP/1.1: %s'],
   badVersion: [400, 'bad_request', 'The version must be HTTP/1.1 or HTTP/1.0'],
@@ -41,7 +41,6 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   badTransferCoding: [501, 'not_implemented', 'Transfer-Encoding must be chunked or left out'],
 }
 
-/** The same for the errors of the operations. */
 const OPERATION_ERRORS = {
   badJson: [400, 'bad_request', 'The body must be one JSON object: %s'],
   badQuery: [400, 'invalid_parameter', '%s'],

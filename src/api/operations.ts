@@ -51,7 +51,7 @@ function created(basePath: string, added: Added): Reply {
 
 // RFC 9745: the day the contract was adopted.
 const DEPRECATION = '@1795132800'
-// RFC 8594: when getPet is removed.
+// RFC 8594: the day getPet is removed.
 const SUNSET = 'Thu, 05 Dec 2030 00:00:00 GMT'
 
 /** The `Link` of getPet: its successor, and where its deprecation is documented. */

@@ -8,7 +8,7 @@ const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 const MAX_KNOWN = 1_000
 const MAX_KNOWN_LENGTH = 200
 
-/** Caches what it has read: parsing costs more than building the page. */
+/** Caches queries: parsing one costs more than building its page. */
 export function createListQueryReader(): (query: string) => Result<PageQuery> {
   const known = new Map<string, Result<PageQuery>>()
   return (query) => {
@@ -21,9 +21,9 @@ export function createListQueryReader(): (query: string) => Result<PageQuery> {
   }
 }
 
-/** The issues name every parameter that is wrong; unknown names are ignored. */
+/** Reports every parameter that is wrong; ignores unknown ones. */
 function parseListQuery(query: string): Result<PageQuery> {
-  const parameters = new URLSearchParams(`?${query}`) // drops this question mark and no other
+  const parameters = new URLSearchParams(`?${query}`) // which drops only this question mark
   const issues: string[] = []
   function read(name: string, isValid: (text: string) => boolean, mustBe: string) {
     const [text, ...more] = parameters.getAll(name)
@@ -35,7 +35,7 @@ function parseListQuery(query: string): Result<PageQuery> {
   const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? 0
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, issues }
-  // Ids stay below 2^53, so rounding an `after` beyond that still leads to the empty page.
+  // Ids stay below 2^53: an `after` beyond, even if rounded, leads to the empty page.
   const page = { limit: Number(limit), after: Number(after) }
   return { ok: true, value: isPetStatus(status) ? { ...page, status } : page }
 }

@@ -7,12 +7,12 @@ const CREDENTIALS = /^bearer +(.*)$/i
 
 export const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 
-/** Whether a text can be an API key: RFC 6750 §2.1's token form, too long to be guessed at once. */
+/** Whether a text can be an API key: RFC 6750 §2.1's token form, and too long to guess. */
 export function isApiKey(text: string): boolean {
   return KEY.test(text)
 }
 
-/** The valid keys. To look for one takes as long among many as among few. */
+/** The valid keys. A look-up takes as long among many as among few. */
 export class Keyring {
   // By digest, so that the time of a look-up tells nothing about a key.
   #keys = new Map<string, { key: Buffer; place: number }>()

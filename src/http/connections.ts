@@ -3,8 +3,8 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Exchange, OwnConnection } from './exchange.ts'
 
-// Generous estimates: of a request that waits, with its share of the read that brought it, and of
-// each string in the head of the latest request, which an idle connection keeps.
+// Generous estimates: a waiting request with its share of the chunk it came in, and the overhead of
+// each string in the latest request's head, which an idle connection keeps.
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
 
@@ -22,9 +22,9 @@ export class Connection implements OwnConnection {
   readonly #recount: (connection: Connection) => void
   latest: Exchange | undefined
   waiting = 0 // pipelined requests whose turn has not come
-  hasFailed = false // a parse error occurred: ignore everything after it
+  hasFailed = false // after a parse error, everything else is ignored
   lastUse: number = performance.now()
-  held = 0 // bytes, when last counted
+  held = 0 // bytes at the last count
   #headBytes = 0
 
   constructor(socket: Socket, keepAlive: number, recount: (changed: Connection) => void) {
@@ -32,9 +32,9 @@ export class Connection implements OwnConnection {
     this.remote = socket.remoteAddress
     this.keepAlive = Math.floor(keepAlive / 1000)
     this.#recount = recount
-    // node resumes the socket by itself, for example after each request. A resume that was
-    // scheduled before our pause takes effect after it. A second pause() would do nothing then, but
-    // node stops reading at the event.
+    // node resumes the socket by itself, for example after each request, and a resume that was
+    // scheduled before our pause takes effect after it. A second pause() does nothing then, but the
+    // event stops node's reading.
     socket.on('resume', () => {
       if (this.waiting === 0) return
       if (socket.isPaused()) socket.emit('pause')
@@ -46,7 +46,7 @@ export class Connection implements OwnConnection {
     return !this.latest?.isInFlight
   }
 
-  /** True once the last response was announced: ignore requests that follow. */
+  /** True once a response announced the end: later requests are ignored. */
   get isEnding(): boolean {
     return this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
@@ -65,7 +65,7 @@ export class Connection implements OwnConnection {
     this.#recount(this)
   }
 
-  /** Counts a request that waits for its turn. While one does, nothing more is read. */
+  /** Counts a waiting request. While there is one, nothing more is read. */
   startWaiting(): void {
     this.waiting++
     this.socket.pause()
@@ -165,9 +165,9 @@ export class Connections {
 }
 
 /**
- * The class of a server's requests. Node parses all that it has read from a socket, thousands of
- * requests, even after that is destroyed. It stops at a CONNECT, so a request after the last one of
- * its connection looks like one.
+ * The class of a server's requests. Node parses all that it has read from a socket, which may be
+ * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so a
+ * request after the last one of its connection poses as one.
  */
 export function stoppingMessage(connections: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {

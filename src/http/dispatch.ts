@@ -9,12 +9,12 @@ export interface RequestHead {
   readonly headers: IncomingHttpHeaders
 }
 
-/** A request that came in through one of the doors: over a socket, or in process. */
+/** A request, over a socket or in process. */
 export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
   route: Route | undefined // set by handle()
-  content: Buffer | undefined // the body, once read; set by handle()
+  content: Buffer | undefined // the body, once read, set by handle()
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
@@ -31,15 +31,15 @@ export interface RequestRecord extends Outcome {
   readonly ms: number // from the head of the request to its response
 }
 
-/** What serves requests, whichever door they come through. */
+/** What serves requests, over a socket or in process. */
 export interface Service {
   readonly router: Router
-  /** For each path under the base path. */
+  /** Called for every path under the base path. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => Problem | undefined
   readonly cors?: string | undefined // the origin whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
-  readonly onBug: (error: unknown) => void // receives whatever an operation throws
+  readonly onBug: (error: unknown) => void // receives what an operation throws
   readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
 }
 
@@ -81,7 +81,7 @@ export function record(service: Service, received: Received, outcome: Outcome): 
   service.record?.({ head, operation: route?.operation, content, ms, ...outcome })
 }
 
-/** Runs an operation. Whatever it throws is a bug: the client learns nothing of it. */
+/** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */
 function run({ onBug, refuse }: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
   const fail = (error: unknown) => {
     onBug(error)

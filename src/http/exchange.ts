@@ -31,7 +31,7 @@ export class Exchange implements Received {
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     this.#service = service
     this.#connection = own
-    // On a user's server, node has responded to it already.
+    // On a user's server, node has sent the 100 already.
     this.#isExpecting = own !== undefined && isExpecting(req)
   }
 
@@ -39,7 +39,7 @@ export class Exchange implements Received {
     return !this.res.writableFinished
   }
 
-  /** Bytes that hold the body. */
+  /** Bytes that the body takes. */
   get bodyBytes(): number {
     return this.#body?.size ?? 0
   }
@@ -89,7 +89,7 @@ export class Exchange implements Received {
     else this.#respond(reply)
   }
 
-  /** Responds, unless that was done: a request can prove malformed while its operation runs. */
+  /** Responds, unless the request has proved malformed while its operation ran. */
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
     if (res.headersSent) return
@@ -122,7 +122,7 @@ class Body {
     return this.#buffer.subarray(0, this.#length)
   }
 
-  /** Bytes of the buffer, not all of them filled. */
+  /** Bytes allocated. */
   get size(): number {
     return this.#buffer.length
   }

@@ -4,7 +4,7 @@ import { echoedHeaders } from './headers.ts'
 import { MAX_HEADERS } from './limits.ts'
 import { type Awaitable, contentLengthOf, headersOf, type Reply } from './respond.ts'
 
-/** The `fetch` of a service: it answers requests in process, whatever host their URL names. */
+/** The `fetch` of a service: in process, whatever host the URL names. */
 export function createFetch(service: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
@@ -42,7 +42,7 @@ async function serve(
   return reply
 }
 
-/** Rejects as soon as the client leaves. The operation goes on, as it does over a socket. */
+/** Rejects as soon as the client leaves. The operation runs to its end, as over a socket. */
 function unlessAborted<T>(value: Awaitable<T>, signal: AbortSignal): Promise<T> {
   const aborted = new Promise<never>((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason))
@@ -55,7 +55,7 @@ async function readBytes({ body, signal }: Request, maxBytes: number): Promise<B
   if (body === null) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []
   let length = 0
-  // Through a pipe, for only a pipe ends when the request is aborted.
+  // An aborted request ends a pipe, but not its own body.
   for await (const chunk of body.pipeThrough<Uint8Array>(new TransformStream(), { signal })) {
     length += chunk.length
     if (length > maxBytes) return undefined

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Problem } from './respond.ts'
 
-/** Why a body need not be read, as far as the headers tell. */
+/** Why the headers make it needless to read the body. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
   if (!isJson(headers['content-type'])) return 'badMediaType'
   const coding = headers['content-encoding'] ?? 'identity'
@@ -10,20 +10,20 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 }
 
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i
-// Matches one that does not end too, so that no part of it is tried again.
+// The end is optional, so that no part of an unfinished one is tried again.
 const QUOTED = /"(?:[^"\\]|\\.)*"?/g
 const OTHER_CHARSET = /[;\s]charset\s*=(?!\s*utf-8\s*(?:;|$))/i
 
 // util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
 function isJson(contentType = 'application/json'): boolean {
   if (contentType === 'application/json') return true
-  // What looks like a parameter inside quotes is not one.
+  // Quoted text may look like a parameter.
   const unquoted = contentType.replace(QUOTED, (text) => (/^"utf-8"$/i.test(text) ? 'utf-8' : '""'))
   return JSON_TYPE.test(contentType) && !OTHER_CHARSET.test(unquoted)
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
-// Headers beyond the ones that any script may read and send (Fetch standard §3.3).
+// Headers that scripts may read and send only if CORS allows it (Fetch standard §3.3).
 const EXPOSED = [
   'Access-Control-Expose-Headers',
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id',
@@ -50,7 +50,7 @@ export function echoedHeaders(
   return echoed
 }
 
-/** The headers of a response to OPTIONS; with CORS for a preflight, if an origin is configured. */
+/** The headers of a response to OPTIONS; a preflight's too, if an origin is configured. */
 export function optionsHeaders(
   allow: string,
   headers: IncomingHttpHeaders,

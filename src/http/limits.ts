@@ -1,8 +1,8 @@
 import { getHeapStatistics } from 'node:v8'
 
 /**
- * Bytes that what lives long may take. To the size that a flag gives this old generation, V8's
- * statistics add the young one: up to three times as much again.
+ * Bytes that long-lived objects may take: the old generation. If a flag sets its size, V8's
+ * statistics add the young generation, up to three times as much again.
  */
 export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, oldSpaceFlag())
 

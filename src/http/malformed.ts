@@ -6,7 +6,7 @@ import type { Problem } from './respond.ts'
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 
-/** What is wrong with a request that node:http accepts but HTTP does not. */
+/** What HTTP forbids in a request that node:http accepts. */
 export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const { headers, rawHeaders, httpVersion } = req
   const isOld = httpVersion === '1.0'
@@ -14,13 +14,12 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   if (isOld && isOtherProtocol(req)) return 'badVersion'
   if (rawHeaders.length > 2 * MAX_HEADERS) return 'headersTooLarge'
 
-  // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. `headers` holds the first of several; a proxy
-  // that uses the last would route differently.
+  // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
   if (headers.host === undefined && !isOld) return 'badHost'
   if (headers.host !== undefined && !HOST.test(headers.host)) return 'badHost'
   if (countOf(rawHeaders, 'host') > 1) return 'badHost'
 
-  // RFC 9110 §11.6.2, §5.3: one value, and no list.
+  // RFC 9110 §11.6.2, §5.3: it is not a list.
   if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
 
   const coding = headers['transfer-encoding']
@@ -58,8 +57,8 @@ function codingProblem(coding: string): Problem | undefined {
 
 /**
  * Whether the request line names RTSP or ICE, which node's parser reports as a version of HTTP.
- * Only the bytes that the parser is reading tell (undocumented). The request passes if they cannot
- * be had, or no longer hold that line.
+ * Only the parser's current bytes tell (undocumented). The request passes if they are not there, or
+ * no longer hold that line.
  */
 function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket
@@ -72,7 +71,7 @@ function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
 /** An error of node's parser; the reason says what it could not read. */
 export type ParseError = NodeJS.ErrnoException & { reason?: string }
 
-/** What node:http reports by `clientError`, as a problem; undefined if the connection is lost. */
+/** The problem in a `clientError` of node:http; undefined if the connection is lost. */
 export function problemOf({ code = '' }: ParseError): Problem | undefined {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'requestTimeout'
   if (code === 'HPE_HEADER_OVERFLOW') return 'headersTooLarge'

@@ -2,13 +2,13 @@ import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
 import { clock } from './clock.ts'
 
-/** A response before it meets a socket: what an operation returns. */
+/** What an operation returns: a response that knows no socket. */
 export interface Reply {
   readonly status: number
-  readonly headers?: readonly string[] // beyond those of every response: name, value, name, value …
+  readonly headers?: readonly string[] // in addition to common ones: name, value, name, value …
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
-  readonly contentLength?: number // announced for a body that is cut short on purpose
+  readonly contentLength?: number // announced for a body that is deliberately cut short
 }
 
 /** What HTTP itself can find wrong with a request. */
@@ -42,7 +42,7 @@ export type Awaitable<T> = T | Promise<T>
 const JSON_TYPE = 'application/json'
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 const COMMON_TEXT = textOf(COMMON)
-// A string up to this length is sent as it is: node would hold a longer one twice.
+// A longer string is sent as a Buffer: node would hold it twice.
 const MAX_STRING = 16 * 1024
 
 const date = clock(1_000, (time) => time.toUTCString())
@@ -64,7 +64,7 @@ export function respond(
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
-    // The fast way: put all of it where node keeps the headers (undocumented).
+    // The fast way: put everything where node keeps the headers (undocumented).
     const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAlive}\r\n`
     res._header = responseText(reply, length, headers, connection)
     res.end()
@@ -76,14 +76,14 @@ export function respond(
     res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
   if (reply.contentLength !== undefined) {
-    res.shouldKeepAlive = false // the server processes nothing after it
+    res.shouldKeepAlive = false // nothing after it is processed
     // HTTP/2 shows by itself that a body is cut short.
     res.once('finish', () => res.req.socket.destroySoon?.())
   }
   return hasBody ? length : 0
 }
 
-/** Whether what is put into `_header` is what goes out. */
+/** Whether node sends what is put into `_header`. */
 function isHeaderSent(): boolean {
   const sent: unknown[] = []
   const socket = new Socket()

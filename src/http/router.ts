@@ -6,7 +6,7 @@ export interface Call {
   readonly body: Buffer
 }
 
-/** An operation: replies, or hangs up with undefined. Whatever it throws is a bug, hence a 500. */
+/** An operation: replies, or hangs up with undefined. If it throws, that is a bug: a 500. */
 export type Handler = (call: Call) => Awaitable<Reply | undefined>
 
 export interface Route {
@@ -15,11 +15,11 @@ export interface Route {
   readonly operation: string
   handle: Handler
   readonly takesBody?: true
-  readonly isPublic?: true // the path is outside the base path and needs no key
-  readonly isQuiet?: true // requests are not logged: a probe comes every few seconds
+  readonly isPublic?: true // outside the base path, and without a key
+  readonly isQuiet?: true // not logged: a probe comes every few seconds
 }
 
-/** Where a path leads: whether it needs a key, and what is there, if anything. */
+/** What a path leads to; `routes` is undefined if nothing is there. */
 export interface Match {
   readonly secured: boolean
   readonly routes: ReadonlyMap<string, Route> | undefined

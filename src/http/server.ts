@@ -15,7 +15,7 @@ import { LIMITS, type Limits, MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { contentLengthOf, type Problem, type Reply, responseText } from './respond.ts'
 
-const MAX_TURNS = 1_000 // so that a listener that is flooded stops too
+const MAX_TURNS = 1_000 // so that a flooded listener stops too
 
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
@@ -172,7 +172,7 @@ export class HttpServer {
     before.res.once('close', () => setImmediate(run))
   }
 
-  /** Responds to CONNECT. Node has let go of the socket: drain it, and watch its time-out. */
+  /** Responds to CONNECT. node no longer reads the socket or watches its timeout, so we do. */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
     const { socket } = req // the stream may be another one
     stream.on('error', () => socket.destroy()).resume()
@@ -199,10 +199,10 @@ export class HttpServer {
     const reply = this.#service.refuse(problem, detail)
     if (latest === undefined || latest.req.complete) this.#failNext(connection, reply)
     else if (!latest.res.headersSent) latest.sendLast(reply)
-    else this.#linger(stream) // the body of a refused request: it has its response
+    else this.#linger(stream) // in the body of a request that has its response
   }
 
-  /** Responds to what follows the latest request. */
+  /** Responds to the failed request after the latest one. */
   #failNext({ socket, remote, latest }: Connection, reply: Reply): void {
     const end = () => {
       if (socket.writable) {

@@ -10,7 +10,7 @@ import { type NewPet, type Pet, petJson } from '../pets/pet.ts'
 import type { Petstore, PetstoreErrorCode } from '../types.ts'
 import { RECORDED } from './requests.ts'
 
-/** A petstore with arguments from JSON: it validates them itself. */
+/** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
 interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
   inject(fault: unknown): void
   getPetState: unknown

@@ -29,7 +29,7 @@ const RULES = {
   body: oneOf(['cut', 'garbled']),
 } satisfies Record<keyof Fault, unknown>
 
-/** Checks what the type says too: faults also come from JavaScript and over HTTP. */
+/** Checks what the type says, too: faults also come from JavaScript and over HTTP. */
 function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, RULES)
   const fault: Partial<Record<keyof Fault, unknown>> = input
@@ -51,7 +51,7 @@ function checkFault(input: unknown): asserts input is Fault {
 
 interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
-  seen: number // requests that it was for, whether they failed or not
+  seen: number // requests that matched it, failed or not
 }
 
 /** The pending faults, and the delay of every operation. */
@@ -104,7 +104,7 @@ export class Faults {
     return fault.body === 'cut' && reply !== undefined ? cutShort(reply) : reply
   }
 
-  /** The first fault that applies; counts the request for each fault up to it. */
+  /** The first fault that applies. Counts the request for each fault that it matches. */
   #faultFor(operation: string, petId: string): Pending | undefined {
     for (const pending of this.#pending) {
       const { fault } = pending

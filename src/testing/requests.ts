@@ -17,7 +17,7 @@ const WAIT_RULES = {
 // Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
 
-/** Settles if the requests are there or, with a reason, in any case. */
+/** Settles once the requests are there; with a reason, in any case. */
 type Wait = (reason?: 'timeout' | 'closed') => void
 
 /** The latest requests, limited in number and in size. */
