@@ -67,20 +67,14 @@ const noFolder = (path: string) =>
 test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const inUse = portOf(await start(t))
   const snapshot = `${folderOf(t)}/none/pets.json`
+  const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
+  const noHost = 'getaddrinfo ENOTFOUND none.invalid'
   const isInUse = `Cannot listen on 127.0.0.1:${inUse}: the port is in use`
   for (const [why, ...args] of [
     [isInUse, '--port', inUse],
     [isInUse, '--control-port', inUse],
-    [
-      'Cannot listen on 192.0.2.1:0: listen EADDRNOTAVAIL: address not available 192.0.2.1',
-      '--host',
-      '192.0.2.1',
-    ],
-    [
-      'Cannot listen on none.invalid:0: getaddrinfo ENOTFOUND none.invalid',
-      '--host',
-      'none.invalid',
-    ],
+    [`Cannot listen on 192.0.2.1:0: ${noAddress}`, '--host', '192.0.2.1'],
+    [`Cannot listen on none.invalid:0: ${noHost}`, '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],
   ] as const) {
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
@@ -100,10 +94,8 @@ test('says in words what its user may not do', { skip }, async (t) => {
   process.seteuid?.(65_534)
   const unwritable = await run(['--port', '0', '--snapshot', snapshot])
   assert.deepEqual(unwritable, ended(1, noFolder(snapshot)))
-  const port = ended(
-    1,
-    'Cannot listen on 127.0.0.1:1: listen EACCES: permission denied 127.0.0.1:1',
-  )
+  const why = 'listen EACCES: permission denied 127.0.0.1:1'
+  const port = ended(1, `Cannot listen on 127.0.0.1:1: ${why}`)
   assert.deepEqual(await run(['--port', '1']), port)
 })
 

@@ -32,7 +32,7 @@ export class Exchange implements Received {
     this.#service = service
     this.#connection = own
     // On a user's server, node has sent the 100 already.
-    this.#isExpecting = own !== undefined && isExpecting(req)
+    this.#isExpecting = own !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
   }
 
   get isInFlight(): boolean {
@@ -107,10 +107,6 @@ export class Exchange implements Received {
     const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
     record(this.#service, this, { status, bytes, remote })
   }
-}
-
-function isExpecting({ httpVersion, headers }: IncomingMessage): boolean {
-  return httpVersion === '1.1' && headers.expect !== undefined
 }
 
 /** Collects a body in one buffer: a Buffer for each chunk takes more than a chunk of one byte. */

@@ -105,11 +105,11 @@ export class HttpServer {
 
   /** Accepts the connections in the listener's backlog, which closing it would reset. */
   async #acceptBacklog(): Promise<void> {
-    let quietTurns = 0
-    for (let turn = 0; turn < MAX_TURNS && quietTurns < 2; turn++) {
-      const before = this.#accepted
+    await immediate() // from here on, each turn accepts one
+    let before = -1
+    for (let turn = 0; turn < MAX_TURNS && this.#accepted !== before; turn++) {
+      before = this.#accepted
       await immediate()
-      quietTurns = this.#accepted === before ? quietTurns + 1 : 0
     }
   }
 
@@ -148,7 +148,7 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#received++
     const connection = this.#connections.get(req.socket)
-    if (connection === undefined || connection.isEnding) return void req.resume()
+    if (connection === undefined) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     const exchange = new Exchange(this.#service, req, res, connection)
     const before = connection.latest

@@ -1,5 +1,6 @@
 // One connection: pipelines, split bytes, large bodies, and clients that do not read.
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Expected } from '../support.ts'
@@ -301,6 +302,18 @@ test('idle connections are reset if the headers that they keep exceed the bound'
   await Promise.race(closings)
   await small.write(get())
   await assertNext(small, 200)
+})
+
+test('close() ends although each connection brings another one', within, async (t) => {
+  const petstore = await start(t)
+  const connectAgain = () => {
+    const { socket } = new RawConnection(t, petstore)
+    socket.on('connect', () => socket.destroy())
+  }
+  subscribe('net.server.socket', connectAgain)
+  t.after(() => unsubscribe('net.server.socket', connectAgain))
+  connectAgain()
+  await petstore.close()
 })
 
 describe('an incomplete body', within, () => {

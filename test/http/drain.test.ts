@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { connect, Server } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { LIMITS } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, FakeStream, RawConnection, start } from '../support.ts'
@@ -232,4 +233,22 @@ test('an idle connection closes after keepAlive, without a response', within, as
   for (const { headers } of await assertNext(connection, 200, 200))
     assert.equal(headers['keep-alive'], 'timeout=1')
   assert.equal(await connection.rest(), '')
+})
+
+test('a late request is answered, and keeps idle connections open for more', within, async (t) => {
+  const petstore = await start(t)
+  const first = await openIdle(t, petstore)
+  const second = await openIdle(t, petstore)
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const closing = petstore.close(LONG)
+  await refused(petstore)
+  const checkIdle = () => {
+    first.socket.write(get()) // which the server has not read yet
+    t.mock.timers.tick(LIMITS.drainInterval)
+  }
+  setTimeout(checkIdle)
+  await assertLast(first, 200)
+  await second.write(get())
+  await assertLast(second, 200)
+  assert.equal(await closing, 0)
 })
