@@ -75,6 +75,10 @@ export function toInteger(text: string): number {
   return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : NaN
 }
 
+export function toList(text: string): string[] {
+  return text.split(',').map((item) => item.trim())
+}
+
 export function toDelay(text: string): number | number[] | undefined {
   const range = text.split('-').map(toInteger)
   return range.length > 1 ? range : range[0]
@@ -88,7 +92,7 @@ export function parseSwitch(text: string): boolean {
 
 /** The error shows at most three characters of a rejected key, or all of one under eight. */
 export function parseKeys(text: string): string[] {
-  const keys = text.split(',').map((key) => key.trim())
+  const keys = toList(text)
   const wrong = keys.find((key) => !isApiKey(key))
   if (wrong === undefined) return keys
   const shown = JSON.stringify(wrong.length < 8 ? wrong : `${wrong.slice(0, 3)}…`)

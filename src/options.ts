@@ -113,7 +113,11 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
   page: BOOLEAN,
-  cors: rule('an origin such as https://shop.example, without a path, or *', isString, isOrigin),
+  cors: rule(
+    'origins such as https://shop.example, without a path, or *',
+    (value): value is string | readonly string[] => isString(value) || isStrings(value),
+    (value) => [value].flat().every(isOrigin),
+  ),
   journal: integer(0, 1_000_000),
   log: oneOf(['text', 'json', 'off']),
   logStream: rule('a stream to write to', isWritable),

@@ -102,7 +102,7 @@ function assemble(options: Options, { keyring, log }: Tools, store: Store): Core
     router: new Router(table, basePath),
     authorize: ({ authorization }, method) =>
       method === 'OPTIONS' ? undefined : keyring.check(authorization),
-    cors,
+    cors: [cors ?? []].flat(),
     maxBody,
     refuse,
     onBug: (error) => log.event('error', String(error instanceof Error ? error.stack : error)),

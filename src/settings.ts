@@ -1,5 +1,5 @@
 import { bytesParser, parseKeys, parser, parseSwitch, readFlags, readKeys } from './command-line.ts'
-import { readSeed, readSetting, toDelay, toInteger, UsageError } from './command-line.ts'
+import { readSeed, readSetting, toDelay, toInteger, toList, UsageError } from './command-line.ts'
 import type { Setting } from './command-line.ts'
 import { DEFAULTS, integer, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
@@ -42,8 +42,9 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
   },
   cors: {
     flag: '--cors ORIGIN',
-    help: 'origin whose scripts may call, or *',
-    parse: parser(RULES.cors),
+    isList: true,
+    help: 'origin whose scripts may call, or *; repeat for more',
+    parse: parser(RULES.cors, toList),
   },
   page: {
     flag: '--no-page',

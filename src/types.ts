@@ -51,8 +51,8 @@ export interface PetstoreOptions {
   delay?: Delay | undefined
   /** Whether `/` shows a page for people; true by default. */
   page?: boolean | undefined
-  /** Origin whose scripts may call, such as `https://shop.example`, or `*`; none by default. */
-  cors?: string | undefined
+  /** Origins whose scripts may call, such as `https://shop.example`, or `*`; none by default. */
+  cors?: string | readonly string[] | undefined
   /** How many of the latest requests the petstore records; 1,000 by default. */
   journal?: number | undefined
   /** Format of the log; `off` by default. */

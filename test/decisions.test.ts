@@ -80,7 +80,8 @@ describe('Addresses', () => {
   })
 
   test('serves no page with the option page: false', async (t) => {
-    await check(await start(t, { page: false }), 'GET', '/', '404 not_found')
+    const { body } = await check(await start(t, { page: false }), 'GET', '/', '404 not_found')
+    assert.ok(body.includes('There is nothing at this path. The operations are under /v1"'), body)
   })
 
   test('matches a path after it has decoded each segment', async (t) => {

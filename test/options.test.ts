@@ -65,12 +65,13 @@ const OPTIONS: Record<string, Option> = {
   },
   page: { mustBe: 'true or false', good: [true, false], misshapen: [0, 1, 'true', {}] },
   cors: {
-    mustBe: 'an origin such as https://shop.example, without a path, or *',
-    good: ['*', 'https://a.example', 'http://[::1]:8080'],
-    misshapen: [true, ['*'], new URL('http://a')],
+    mustBe: 'origins such as https://shop.example, without a path, or *',
+    good: ['*', 'https://a.example', 'http://[::1]:8080', [], ['*'], ['https://a.example', '*']],
+    misshapen: [true, [1], new URL('http://a')],
     outOfRange: [
       ...['', 'null', '**', 'a.example', 'https://A.example'],
       ...['https://a.example/', 'https://a.example/a', 'https://a.example:443'],
+      ['*', ''],
     ],
   },
   journal: integer(0, 1_000_000),

@@ -70,7 +70,15 @@ const SETTINGS: Record<string, Setting> = {
     { '/shop/v1': lists('/shop/v1/pets'), '/.../~a_b-c.d': lists('/.../~a_b-c.d/pets') },
     ['/v1/'],
   ],
-  '--cors': [cors.mustBe, { '*': allows('*'), [ORIGIN]: allows(ORIGIN) }, ['a.example']],
+  '--cors': [
+    cors.mustBe,
+    {
+      '*': allows('*'),
+      [ORIGIN]: allows(ORIGIN),
+      [`https://a.example, ${ORIGIN}`]: allows(ORIGIN),
+    },
+    ['a.example', `${ORIGIN},`],
+  ],
   '--snapshot': [RULES.snapshot.mustBe, {}, []],
   '--get-pet': [getPetState.mustBe, { deprecated: getsPet(404), gone: getsPet(410) }, ['gone ']],
   '--max-body': [
@@ -145,12 +153,13 @@ async function assertMisuse(args: readonly string[], named: string): Promise<voi
 
 for (const [name, [mustBe, good, bad]] of Object.entries(SETTINGS)) {
   const variable = variableOf(name)
+  const earlier = name === '--cors' ? 'https://other.example' : '?' // which --cors adds to
   for (const [text, effect] of Object.entries(good)) {
-    test(`${name} and ${variable} may be ${text}; the last flag wins`, async (t) => {
+    test(`${name} and ${variable} may be ${text}; the last flag counts`, async (t) => {
       const given = async (env: Environment, ...args: string[]) =>
         effect(await serve(t, ['--api-key', KEY, ...args], { env }), t)
       await given({}, name, text)
-      await given({ [variable]: '?' }, `${name}=?`, `${name}=${text}`)
+      await given({ [variable]: '?' }, `${name}=${earlier}`, `${name}=${text}`)
       await given({ [variable]: text })
     })
   }

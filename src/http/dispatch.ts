@@ -36,7 +36,7 @@ export interface Service {
   readonly router: Router
   /** Called for every path under the base path. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => Problem | undefined
-  readonly cors?: string | undefined // the origin whose scripts may call, or `*`
+  readonly cors?: readonly string[] | undefined // the origins whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
@@ -60,7 +60,8 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
   received.route = route
   const unauthorized = secured ? authorize(headers, method) : undefined
   if (unauthorized !== undefined) return refuse(unauthorized)
-  if (routes === undefined) return refuse('notFound')
+  if (routes === undefined)
+    return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
   if (method === 'OPTIONS') return { status: 204, headers: optionsHeaders(allow, headers, cors) }
   if (route === undefined) return refuse('methodNotAllowed', allow)
   if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })

@@ -28,7 +28,6 @@ const EXPOSED = [
   'Access-Control-Expose-Headers',
   'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id',
 ]
-const ACCEPTED = ['Access-Control-Allow-Headers', 'Authorization, Content-Type, X-Request-Id']
 const MAX_AGE = ['Access-Control-Max-Age', '7200'] // seconds, the most that Chromium honours
 
 /** The request id that a proxy sent, if it is safe to log and to send back. */
@@ -39,24 +38,32 @@ export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): s
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */
 export function echoedHeaders(
   headers: IncomingHttpHeaders,
-  cors: string | undefined,
+  cors: readonly string[] = [],
 ): readonly string[] {
   const requestId = readRequestId(headers)
   const echoed = requestId === undefined ? [] : ['X-Request-Id', requestId]
-  if (cors === undefined) return echoed
-  const isAllowed = headers.origin !== undefined && (cors === '*' || cors === headers.origin)
-  if (isAllowed) echoed.push('Access-Control-Allow-Origin', cors, ...EXPOSED)
-  if (cors !== '*') echoed.push('Vary', 'Origin')
+  if (cors.length === 0) return echoed
+  const isPublic = cors.includes('*')
+  const { origin } = headers
+  if (origin !== undefined && (isPublic || cors.includes(origin)))
+    echoed.push('Access-Control-Allow-Origin', isPublic ? '*' : origin, ...EXPOSED)
+  if (!isPublic) echoed.push('Vary', 'Origin')
   return echoed
 }
 
-/** The headers of a response to OPTIONS; a preflight's too, if an origin is configured. */
+/**
+ * The headers of a response to OPTIONS; a preflight's too, if an origin is configured. Scripts may
+ * send any header: tracing libraries add their own.
+ */
 export function optionsHeaders(
   allow: string,
   headers: IncomingHttpHeaders,
-  cors: string | undefined,
+  cors: readonly string[] = [],
 ): string[] {
   const { origin, 'access-control-request-method': method } = headers
-  if (cors === undefined || origin === undefined || method === undefined) return ['Allow', allow]
-  return ['Allow', allow, 'Access-Control-Allow-Methods', allow, ...ACCEPTED, ...MAX_AGE]
+  if (cors.length === 0 || origin === undefined || method === undefined) return ['Allow', allow]
+  const answer = ['Allow', allow, 'Access-Control-Allow-Methods', allow, ...MAX_AGE]
+  const { 'access-control-request-headers': asked } = headers
+  if (asked !== undefined) answer.push('Access-Control-Allow-Headers', asked)
+  return answer
 }

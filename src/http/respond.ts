@@ -31,6 +31,7 @@ export type Problem =
   | 'invalidToken'
   | 'forbidden'
   | 'notFound'
+  | 'outsideBasePath'
   | 'methodNotAllowed'
   | 'internalError'
 

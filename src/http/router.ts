@@ -38,11 +38,11 @@ export function readTarget(target: string): { path: string; query: string } {
 /** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
 export class Router {
   readonly allow: string // every method that some resource has
-  readonly #basePath: string
+  readonly basePath: string
   readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
-    this.#basePath = basePath
+    this.basePath = basePath
     this.allow = allowOf(table)
     this.#resources.set('*', { secured: false, routes: new Map(), allow: this.allow, param: '' })
     for (const { path, isPublic = false } of table) {
@@ -66,7 +66,7 @@ export class Router {
     const param = decoded.slice(start)
     const parent = param === '' ? undefined : this.#resources.get(`${decoded.slice(0, start)}%`)
     if (parent !== undefined) return { ...parent, param }
-    const secured = `${decoded}/`.startsWith(`${this.#basePath}/`)
+    const secured = `${decoded}/`.startsWith(`${this.basePath}/`)
     return { secured, routes: undefined, allow: '', param }
   }
 }

@@ -15,6 +15,7 @@ import {
   type Server,
   startBuilt,
   startFloor,
+  startPeer,
 } from './servers.ts'
 
 const { quick, node = '' } = OPTIONS
@@ -109,8 +110,8 @@ const compare = (
   requests: readonly [Request, ...Request[]],
   connections = CONNECTIONS,
 ) =>
-  rounds(ROUNDS, [...servers.entries()], ([at, { url }]) =>
-    load(url, requests[at] ?? requests[0], connections, SECONDS),
+  rounds(ROUNDS, [...servers.entries()], ([at, server]) =>
+    load(server, requests[at] ?? requests[0], connections, SECONDS),
   )
 
 const figures = (loads: readonly Load[][], of: keyof Load) =>
@@ -132,29 +133,30 @@ function createSteadily(url: string): () => Promise<void> {
 }
 
 async function measureCases(): Promise<void> {
-  head(
-    '1,000 pets',
-    'floor, requests/s',
-    'log off',
-    'ratio',
-    'JSON log',
-    'ratio',
-    'p99 of the three, ms',
-  )
+  const names = ['floor', 'JSON log', 'log off', 'Fastify, JSON log']
+  const ratios = names.slice(1).flatMap((name) => [name, 'ratio'])
+  head('1,000 pets', 'floor, requests/s', ...ratios, 'p99 of the four, ms')
+  const cpuRows: string[][] = []
   const seed = write(FEW, 'seed')
   for (const [name, request] of Object.entries(CASES)) {
-    const quiet = await startBuilt('off', '--seed', seed)
     const logging = await startBuilt('json', '--seed', seed)
+    const quiet = await startBuilt('off', '--seed', seed)
     const { paths, headers, body } = request
     const init = body === undefined ? { headers } : { headers, method: 'POST', body }
     const sent = await fetch(quiet.url + paths[0], init)
     const floor = await startFloor(await sent.text(), request.status)
-    const loads = await compare([floor, quiet, logging], [request])
+    const servers = [floor, logging, quiet, await startPeer(seed)]
+    const loads = await compare(servers, [request])
     const speeds = figures(loads, 'requestsPerSecond')
-    const p99 = [0, 1, 2].map((at) => median(figures(loads, 'p99'), at, 2)).join(', ')
-    row(name, ...pair(speeds), ...pair(speeds, 2).slice(1), p99)
-    for (const { close } of [floor, quiet, logging]) await close()
+    const others = [2, 3].flatMap((at) => pair(speeds, at).slice(1))
+    const p99 = names.map((_, at) => median(figures(loads, 'p99'), at, 2)).join(', ')
+    row(name, ...pair(speeds), ...others, p99)
+    const cpu = figures(loads, 'cpu')
+    cpuRows.push([name, ...names.map((_, at) => median(cpu, at, 1))])
+    for (const { close } of servers) await close()
   }
+  head('CPU, µs a request', ...names)
+  for (const cells of cpuRows) row(...cells)
 }
 
 async function measureGrowth(): Promise<void> {
@@ -170,9 +172,9 @@ async function measureGrowth(): Promise<void> {
     const loads = await compare([few, many], [reads[name] ?? request, request])
     row(name, ...pair(figures(loads, 'requestsPerSecond')))
   }
-  const p99s = await rounds(ROUNDS, [few, many], async ({ url }) => {
-    const end = createSteadily(url)
-    const { p99 } = await load(url, get('/pets?limit=20'), CONNECTIONS, SECONDS)
+  const p99s = await rounds(ROUNDS, [few, many], async (server) => {
+    const end = createSteadily(server.url)
+    const { p99 } = await load(server, get('/pets?limit=20'), CONNECTIONS, SECONDS)
     await end()
     return p99
   })

@@ -1,11 +1,11 @@
 // The servers that the benchmark compares, on the first core, and wrk, which loads them, on the
 // second.
-import { execFile, spawn } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync, writeFileSync } from 'node:fs'
+import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs, promisify } from 'node:util'
 import { endWithUs, greetingIn, type Running } from '../process.ts'
-import { folderOf, KEY } from '../support.ts'
+import { AUTHORIZATION, folderOf, KEY } from '../support.ts'
 
 /** `--quick`: one round; `--node PATH`: another Node. */
 export const OPTIONS: { quick?: boolean; node?: string } = parseArgs({
@@ -25,6 +25,44 @@ require('node:http').createServer((req, res) => {
 }).listen(0, '127.0.0.1', function () {
   console.log('http://127.0.0.1:' + this.address().port + '/v1')
 })`
+
+// The operations as one would write them with Fastify: its router, its schemas, its log.
+const PEER = `
+const statuses = ['available', 'pending', 'sold']
+const int = (minimum, maximum) => ({ type: 'integer', minimum, maximum })
+const members = { name: { type: 'string' }, categoryId: int(), status: { enum: statuses } }
+const pet = { type: 'object', properties: { id: int(), ...members } }
+const list = { type: 'array', items: pet }
+const body = { type: 'object', required: ['name', 'categoryId'], properties: members }
+const status = { enum: statuses }
+const query = { type: 'object', properties: { limit: int(1, 100), after: int(0), status } }
+const pets = JSON.parse(require('node:fs').readFileSync(process.env.SEED))
+pets.forEach((pet, at) => Object.assign(pet, { id: at + 1 }))
+const app = require('fastify')({ logger: true })
+app.addHook('onRequest', async (req, reply) => {
+  const isValid = req.headers.authorization === process.env.AUTHORIZATION
+  if (!isValid) return reply.code(401).send({ code: 'unauthorized', message: '', status: 401 })
+})
+const page = { schema: { querystring: query, response: { 200: list } } }
+app.get('/v1/pets', page, async ({ query: { limit = 20, after = 0, status } }) => {
+  const found = []
+  for (let at = after; at < pets.length && found.length < limit; at++)
+    if (status === undefined || pets[at].status === status) found.push(pets[at])
+  return found
+})
+app.get('/v1/pets/:id', { schema: { response: { 200: pet } } }, async (req, reply) =>
+  pets[req.params.id - 1] ?? reply.callNotFound())
+app.post('/v1/pets', { schema: { body, response: { 201: pet } } }, async (req, reply) => {
+  pets.push({ id: pets.length + 1, ...req.body })
+  return reply.code(201).send(pets.at(-1))
+})
+app.listen({ port: 0 }).then((url) => console.error(url + '/v1'))`
+
+/** Starts Fastify with its JSON log. */
+export function startPeer(seed: string): Promise<Server> {
+  const env = { SEED: seed, AUTHORIZATION, NODE_PATH: `${FOLDER}/node_modules` }
+  return start(['-e', PEER], 'json', env)
+}
 
 /** Starts the floor: node:http that sends these bytes with this status. */
 export function startFloor(body: string, status: number): Promise<Server> {
@@ -51,6 +89,7 @@ async function start(args: readonly string[], log: 'off' | 'json', env = {}): Pr
 
 export interface Load {
   requestsPerSecond: number
+  cpu: number // of the server, microseconds a request
   p99: number // 99th percentile of the time to a response, in milliseconds
 }
 
@@ -74,14 +113,22 @@ function request()
   return requests[at]
 end`
 writeFileSync(`${FOLDER}/load.lua`, SCRIPT)
+execFileSync('npm', ['install', '--silent', '--prefix', FOLDER, 'fastify@5.12.8'])
+
+/** The processor time that a server has used, in microseconds. */
+function cpuOf({ process: { pid } }: Server): number {
+  const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ').slice(13)
+  return (Number(user) + Number(system)) * 10_000 // ticks of a hundredth of a second
+}
 
 /** Loads a server with wrk, and checks the status of every response. */
 export async function load(
-  url: string,
+  server: Server,
   request: Request,
   connections: number,
   seconds: number,
 ): Promise<Load> {
+  const { url } = server
   const headers = Object.entries(request.headers).flatMap((header) => ['-H', header.join(': ')])
   const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency']
   const paths = request.paths.map((path) => new URL(url).pathname + path)
@@ -89,6 +136,7 @@ export async function load(
   const args = ['-c', '1', 'wrk', ...options, ...script, ...headers, url, '--', ...paths]
   const method = request.body === undefined ? 'GET' : 'POST'
   const env = { ...process.env, METHOD: method, BODY: request.body }
+  const before = cpuOf(server)
   const running = promisify(execFile)('taskset', args, { env })
   const { stdout } = await running.catch((cause) => {
     throw new Error(
@@ -104,6 +152,7 @@ export async function load(
     throw new Error(`not every response was ${request.status}:\n${stdout}`)
   const unit = { u: 0.001, m: 1 }[figure(/99%\s+[\d.]+(\w)/)] ?? 1_000
   return {
+    cpu: (cpuOf(server) - before) / Number(total),
     requestsPerSecond: Number(figure(/Requests\/sec:\s+([\d.]+)/)),
     p99: Number(figure(/99%\s+([\d.]+)/)) * unit,
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { StartOptions } from '../../src/types.ts'
 import type { Answer, Expected, Sent } from '../support.ts'
 import { assertLast, check, send, start } from '../support.ts'
 import { open } from './raw.ts'
@@ -20,9 +21,11 @@ const VARIES = { vary: 'Origin' }
 const ALLOWS_SHOP = { ...ALLOWS_ANY, 'access-control-allow-origin': SHOP, ...VARIES }
 const ANSWERS_PREFLIGHT = {
   'access-control-allow-methods': METHODS,
-  'access-control-allow-headers': 'Authorization, Content-Type, X-Request-Id',
   'access-control-max-age': '7200',
 }
+
+const ASKS = 'access-control-request-headers'
+const TRACING = 'authorization,sentry-trace,traceparent'
 
 const ANSWERS: readonly [method: string, path: string, expected: Expected, sent?: Sent][] = [
   ['GET', '/v1/pets?limit=1', 200],
@@ -39,7 +42,7 @@ const ANSWERS: readonly [method: string, path: string, expected: Expected, sent?
 ]
 
 const OTHERS = [`${SHOP}.evil.example`, `${SHOP}:8443`, 'http://shop.example', 'null', '*']
-const ORIGINS: readonly [cors: string | undefined, origin: string, headers: object][] = [
+const ORIGINS: readonly [cors: StartOptions['cors'], origin: string, headers: object][] = [
   [undefined, SHOP, {}],
   [SHOP, SHOP, ALLOWS_SHOP],
   [SHOP, '', VARIES],
@@ -47,6 +50,10 @@ const ORIGINS: readonly [cors: string | undefined, origin: string, headers: obje
   ['*', SHOP, ALLOWS_ANY],
   ['*', 'null', ALLOWS_ANY],
   ['*', '', {}],
+  [['https://other.example', SHOP], SHOP, ALLOWS_SHOP],
+  [['https://other.example', SHOP], 'https://evil.example', VARIES],
+  [[SHOP, '*'], 'https://other.example', ALLOWS_ANY],
+  [[], SHOP, {}],
 ]
 
 for (const [cors, origin, expected] of ORIGINS) {
@@ -90,6 +97,8 @@ test('answers a preflight without a key with the methods of the path, or 404', a
     [shop, noOrigin, VARIES],
     [shop, { origin: SHOP }, ALLOWS_SHOP],
     [any, ask, { ...ALLOWS_ANY, ...ANSWERS_PREFLIGHT }],
+    [shop, { ...ask, [ASKS]: TRACING }, { ...lets, 'access-control-allow-headers': TRACING }],
+    [shop, { origin: SHOP, [ASKS]: TRACING }, ALLOWS_SHOP],
     [any, noOrigin, {}],
     [off, ask, {}],
   ]

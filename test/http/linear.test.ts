@@ -98,7 +98,7 @@ for (const [name, texts] of Object.entries(HEADERS)) {
       const headers: IncomingMessage['headers'] = request.headers
       malformedProblem(Object.assign(Object.create(null), request))
       bodyProblem(headers, 1)
-      echoedHeaders(headers, 'https://shop.example')
+      echoedHeaders(headers, ['https://shop.example'])
       readRequestId(headers)
       keyring.check(headers.authorization)
     })

@@ -85,6 +85,8 @@ const TOUR: Step[] = [
     [`${ADD} pre.curl`]: `-d '{"name":"Rex","categoryId":${MAX_INT64},"status":"pending"}'`,
     '[name=status][value=""]:checked': '',
     [`${ADD} dl`]: 'Location: /v1/pets/13',
+    '#count': /^Page 2, the last: 1 pet$/,
+    '#list td:first-child': '13',
   }),
   ...fetchOne('13', {
     '#fetched td:nth-child(3)': MAX_INT64,
@@ -93,7 +95,9 @@ const TOUR: Step[] = [
     '#fetch dl': 'Sunset: Thu, 05 Dec 2030 00:00:00 GMT',
     '#fetch pre': `"categoryId": ${MAX_INT64}`,
   }),
-  ...fetchOne(MAX_INT64, { '#fetched': /There is no \w+ with this id/ }),
+  ...fetchOne(MAX_INT64, { '#fetched': 'No pet has this id' }),
+  ...fetchOne('..', { '#fetched': 'No pet has this id' }),
+  ...fetchOne(MAX_INT64, { '#fetched': 'No pet has this id' }),
   copy('#fetch'),
   press('#reveal', { '#fetch .curl': `'Authorization: Bearer ${KEY}'` }),
   press('details:nth-of-type(2) summary', {
@@ -153,7 +157,7 @@ test('in Chromium', { skip }, async (t) => {
     await shows(page, {
       '#count': /^12 /,
       '#key[placeholder*="••••"]': '',
-      '#key-state': 'This tab uses a key',
+      '#key-state': 'Your key is kept until you close this tab',
     })
     assert.equal(await page.locator('#key').inputValue(), '')
     await page.goto('about:blank')
@@ -190,7 +194,10 @@ test('in Chromium', { skip }, async (t) => {
     await use(...giveKey({ '#list': 'No pets yet' }))
     for (const [at, name] of NAMES.entries()) {
       const added = { '#added': `Added with the id ${2 * at + 1}:` }
-      await use(...add(name, '-9223372036854775808', added), copy(ADD))
+      const asked = { '#name-problem': 'The name is empty', '#name:focus': '' }
+      await use(...add(name, '-9223372036854775808', name === '' ? asked : added))
+      if (name === '') await use(press(`${ADD} .primary`, added))
+      await use(copy(ADD))
       const command = await clipboardOf(page)
       assert.doesNotMatch(command, /[\u200b-\u200f\u202a-\u202e\u2066-\u2069]/)
       await runCommand(command)
@@ -233,6 +240,18 @@ test('in Chromium', { skip }, async (t) => {
     )
   })
 
+  await t.test('a click adds one pet, and shows it whatever the filter', async (t) => {
+    const { page, petstore, use } = await open(t)
+    await use(...giveKey({ '#count': /^12 / }))
+    await use(['choose', '[name=filter]', 'sold', { '#count': /^3 / }])
+    petstore.inject({ operation: 'createPet', delay: 1_000 })
+    await use(['type', '#name', 'Rex'], ['type', '#categoryId', '1'])
+    await page.evaluate(`for (let clicks = 0; clicks < 3; clicks++)
+      document.querySelector('#add-form .primary').click()`)
+    await shows(page, { '#list td:first-child': '13', '[name=filter][value=""]:checked': '' })
+    assert.equal(petstore.pets.length, 13)
+  })
+
   await t.test('the page tells of loading, failure, an empty filter and removal', async (t) => {
     const pets = [{ name: 'Rex', categoryId: 1 }]
     const { page, petstore, use } = await open(t, { pets, getPetState: 'gone' })
@@ -261,9 +280,17 @@ test('in Chromium', { skip }, async (t) => {
       const parameters = Object.keys(components.parameters)
       assert.ok(parameters.length >= 4 && codes.length >= 15 && summaries.length >= 3)
       const text = await page.locator('#documents').textContent()
-      const expected = [...parameters, ...codes, ...summaries, 'GET /shop/v2/pets/{petId}']
+      const expected = [
+        ...parameters,
+        ...codes,
+        ...summaries,
+        'GET /shop/v2/pets/{petId}',
+        'Not specified',
+      ]
       for (const each of expected)
         assert.ok(text?.includes(each), `${each} is not in the reference`)
+      const unspecified = page.locator('details:has(.pill:text("Not specified")) summary code')
+      assert.deepEqual(await unspecified.allTextContents(), ['GET /shop/v2/store/orders'])
       const listed = await page.locator('#documents > table td > code').allTextContents()
       assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
     },
