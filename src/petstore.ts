@@ -80,7 +80,7 @@ type Tools = Pick<Core, 'keyring' | 'log'>
 
 function makeTools({ apiKeys, log, logStream = process.stdout }: Options): Tools {
   const keyring = new Keyring(apiKeys)
-  return { keyring, log: createLog(log, logStream, (text) => keyring.redact(text)) }
+  return { keyring, log: createLog(log, logStream, keyring) }
 }
 
 async function openStore({ snapshot, maxStore }: Options, log: Log): Promise<Store> {

@@ -14,13 +14,15 @@ export interface RequestHead {
 export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
-  route: Route | undefined // set by handle()
-  content: Buffer | undefined // the body, once read; set by handle()
+  // Set by handle():
+  route?: Route | undefined
+  key?: number | undefined // the index of its valid key
+  content?: Buffer | undefined // the body, once read
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
 interface Outcome {
-  readonly status: number | undefined // undefined if the connection ended before a response
+  readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number
   readonly remote?: string | undefined
 }
@@ -28,6 +30,7 @@ interface Outcome {
 export interface RequestRecord extends Outcome {
   readonly head?: RequestHead // absent if the request could not be read
   readonly operation?: string | undefined
+  readonly key?: number | undefined // the index of a valid one
   readonly content?: Uint8Array | undefined // the body, if one was wanted and read
   readonly ms: number // from the head of the request to its response
 }
@@ -35,8 +38,8 @@ export interface RequestRecord extends Outcome {
 /** What serves requests, whichever door they come through. */
 export interface Service {
   readonly router: Router
-  /** For each path under the base path. */
-  readonly authorize: (headers: IncomingHttpHeaders, method: string) => Problem | undefined
+  /** For each path under the base path: the index of the key, or why there is none. */
+  readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
   readonly cors?: string | undefined // the origin whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
@@ -53,7 +56,7 @@ const NO_BODY = Buffer.alloc(0)
 
 /** Takes a request through all checks and, with its body if it wants one, to its operation. */
 export function handle(service: Service, received: Received): Awaitable<Reply | undefined> {
-  const dispatched = dispatch(service, received.head)
+  const dispatched = dispatch(service, received)
   const { route, reply } = dispatched
   received.route = route
   if (reply !== undefined) return reply
@@ -69,22 +72,24 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
 
 /** Records a request, unless it is a probe: those come every few seconds. */
 export function record(service: Service, received: Received, outcome: Outcome): void {
-  const { head, route, content, started } = received
+  const { head, route, key, content, started } = received
   if (route?.isQuiet) return
   const ms = performance.now() - started
-  service.record?.({ head, operation: route?.operation, content, ms, ...outcome })
+  service.record?.({ head, operation: route?.operation, key, content, ms, ...outcome })
 }
 
 /** Does the checks in their order: key, path, method, media type, size. */
-function dispatch(service: Service, { method, target, headers }: RequestHead): Dispatched {
+function dispatch(service: Service, received: Received): Dispatched {
+  const { method, target, headers } = received.head
   const { router, authorize, cors, maxBody, refuse } = service
   const { path, query } = readTarget(target)
   const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
   if (!hasPath) return { reply: refuse('badTarget') }
   const { secured, routes, allow, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-  const unauthorized = secured ? authorize(headers, method) : undefined
-  if (unauthorized !== undefined) return { route, reply: refuse(unauthorized) }
+  const key = secured ? authorize(headers, method) : undefined
+  if (typeof key === 'string') return { route, reply: refuse(key) }
+  received.key = key
   if (routes === undefined) return { reply: refuse('notFound') }
   if (method === 'OPTIONS') {
     return { reply: { status: 204, headers: optionsHeaders(allow, headers, cors) } }
