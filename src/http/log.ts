@@ -17,7 +17,7 @@ export interface Log {
 }
 
 const GATHER_TIME = 5
-const FLUSH_TIMEOUT = 500
+const FLUSH_TIMEOUT = 450 // twice that is less than the second that a stop has
 const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
@@ -27,8 +27,8 @@ const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 /** Writes a log in which valid keys are redacted. */
 export function createLog(
   format: 'text' | 'json' | 'off',
-  stream: Writable,
   keyring: Keyring,
+  stream: Writable = process.stdout,
 ): Log {
   if (format === 'off') return { event() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
