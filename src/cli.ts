@@ -159,7 +159,7 @@ Pets in ${config.snapshot ?? 'memory'}: ${context.store.size}. Ctrl-C stops the 
 function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {
   const { petstore, options, context, log } = launched
   const { size, bytes } = context.store
-  log.event('info', `SIGHUP received: ${size} pets take ${bytes} of ${options.maxStore} bytes`)
+  log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
   if (apiKeysFile === undefined)
     return log.event('info', 'there is no file of API keys to read again')
   try {

@@ -172,18 +172,12 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   return meant === undefined ? '' : `: it is ${meant}`
 }
 
-/** Whether words differ by so many letters at most: added, left out, or replaced by others. */
+/** Whether one word becomes another when so many letters, at most, are added or left out. */
 function resembles(a: string, b: string, letters: number): boolean {
   if (letters < 0) return false
   if (a === '' || b === '') return a.length + b.length <= letters
-  const [restOfA, restOfB] = [a.slice(1), b.slice(1)]
-  if (a[0] === b[0]) return resembles(restOfA, restOfB, letters)
-  const pairs = [
-    [restOfA, b],
-    [a, restOfB],
-    [restOfA, restOfB],
-  ] as const
-  return pairs.some(([one, other]) => resembles(one, other, letters - 1))
+  if (a[0] === b[0]) return resembles(a.slice(1), b.slice(1), letters)
+  return resembles(a.slice(1), b, letters - 1) || resembles(a, b.slice(1), letters - 1)
 }
 
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
