@@ -7,10 +7,8 @@ import { inspect } from 'node:util'
 import { readKeys, UsageError } from './command-line.ts'
 import { messageOf } from './guards.ts'
 import { hostInUrl, isLoopback } from './http/server.ts'
-import { DEFAULTS } from './options.ts'
 import { type Launched, launch } from './petstore.ts'
 import { type Config, HELP, readCommand } from './settings.ts'
-import type { Petstore } from './types.ts'
 
 const VERSION = '1.0.0'
 
@@ -29,21 +27,20 @@ export async function main(
   const { stdout, stderr } = host
   // A closed pipe must not crash the server.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
-  const report = (line: string) => print(stderr, `petstore-server: ${line}\n`)
   try {
-    const { action, config, unknown } = readCommand(args, env)
-    for (const name of unknown) await report(`warning: unknown variable ${name}; see --help`)
-    if (action === 'serve') await serve(config, host)
-    else if (action === 'healthcheck') await checkReadiness(config)
+    const { action, config, warnings } = readCommand(args, env)
+    for (const warning of warnings) await report(host, `warning: ${warning}`)
+    if (action === 'serve') return await serve(config, host)
+    if (action === 'healthcheck') await checkReadiness(config)
     else await print(stdout, action === 'help' ? HELP : `${VERSION}\n`)
     return 0
   } catch (error) {
-    await report(messageOf(error))
+    await report(host, messageOf(error))
     return error instanceof UsageError ? 2 : 1
   }
 }
 
-async function serve(given: Config, host: Host): Promise<void> {
+async function serve(given: Config, host: Host): Promise<number> {
   const { stdout, stderr } = host
   const config = { ...given, log: given.log ?? (stdout.isTTY ? 'text' : 'json') }
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
@@ -51,7 +48,7 @@ async function serve(given: Config, host: Host): Promise<void> {
   const signal = nextSignal()
   const launching = launchAs(config, stdout)
   host.on('SIGHUP', () => {
-    launching.then(({ petstore }) => rereadKeys(petstore, config)).catch(() => {})
+    launching.then((launched) => rereadKeys(launched, config)).catch(() => {})
   })
   const launched = await Promise.race([launching, signal])
   if (typeof launched === 'string') {
@@ -61,16 +58,20 @@ async function serve(given: Config, host: Host): Promise<void> {
   const crashed = once(host, 'uncaughtException').then(([error]: unknown[]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
-  logStart(launched, config)
+  logStart(launched)
   // Greet last: callers may signal us once the URL is printed. Not awaited: stdout may never drain.
   void print(config.log === 'json' ? stderr : stdout, greeting(launched, config, host))
   const stopped = signal.then((name) => stop(launched, config, name, nextSignal))
   const failure = await Promise.race([stopped, crashed]).catch(messageOf)
-  const { log } = launched.petstore
-  if (failure !== undefined) log.event('error', failure)
-  log.event('info', `ends with exit status ${failure === undefined ? 0 : 1}`)
+  const status = failure === undefined ? 0 : 1
+  const { log } = launched
+  if (failure !== undefined) {
+    log.event('error', failure)
+    void report(host, failure) // not awaited either
+  }
+  log.event('info', `ends with exit status ${status}`)
   await log.flush()
-  if (failure !== undefined) throw new Error(failure)
+  return status
 }
 
 function launchAs(config: Config, logStream: Writable): Promise<Launched> {
@@ -94,12 +95,12 @@ function stopSignals(host: Host): () => Promise<string> {
 
 /** Each further signal ends a wait: the delay, then the drain. */
 async function stop(
-  { petstore, context }: Launched,
+  { petstore, context, log }: Launched,
   { drain, drainDelay }: Config,
   signal: string,
   nextSignal: () => Promise<string>,
 ): Promise<void> {
-  petstore.log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
+  log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
   context.isDraining = true
   let further = nextSignal()
   if (drainDelay > 0) {
@@ -125,16 +126,16 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
   }
 }
 
-function logStart({ petstore, context, bound, boundControls }: Launched, config: Config): void {
-  const { snapshot = 'memory', maxStore, maxConnections } = { ...DEFAULTS, ...config }
+function logStart({ petstore, options, context, log, bound, boundControls }: Launched): void {
+  const { apiKeys, snapshot = 'memory', maxStore, maxConnections } = options
+  const { url, controlUrl } = petstore
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
-  const keys = keysOf(config)?.length ?? 1
-  const contents = `valid keys: ${keys}, pets in ${snapshot}: ${context.store.size}`
+  const contents = `valid keys: ${apiKeys.length}, pets in ${snapshot}: ${context.store.size}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
-  petstore.log.event('info', `${server}: ${contents}, ${limits}`)
+  log.event('info', `${server}: ${contents}, ${limits}`, { url, controlUrl })
   if (boundControls === undefined || isLoopback(boundControls)) return
   const controls = `the test controls on ${boundControls}`
-  petstore.log.event('warn', `${controls} need no key, and other machines may reach them`)
+  log.event('warn', `${controls} need no key, and other machines may reach them`)
 }
 
 /** On a terminal or with a generated key, also what to do next. */
@@ -155,12 +156,15 @@ Pets in ${config.snapshot ?? 'memory'}: ${context.store.size}. Ctrl-C stops the 
 `
 }
 
-function rereadKeys({ log, replaceKeys }: Petstore, { apiKey = [], apiKeysFile }: Config): void {
+function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {
+  const { petstore, options, context, log } = launched
+  const { size, bytes } = context.store
+  log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
   if (apiKeysFile === undefined)
-    return log.event('info', 'SIGHUP: there is no file of API keys to read again')
+    return log.event('info', 'there is no file of API keys to read again')
   try {
     const keys = [...apiKey, ...readKeys(apiKeysFile.path)]
-    replaceKeys(keys)
+    petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {
     log.event('error', `the API keys stay as they were: the file ${messageOf(error)}`)
@@ -171,6 +175,10 @@ function rereadKeys({ log, replaceKeys }: Petstore, { apiKey = [], apiKeysFile }
 function keysOf({ apiKey = [], apiKeysFile }: Config): readonly string[] | undefined {
   const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
   return keys.length > 0 ? keys : undefined
+}
+
+function report({ stderr }: Host, line: string): Promise<void> {
+  return print(stderr, `petstore-server: ${line}\n`)
 }
 
 function print(stream: Writable, text: string): Promise<void> {

@@ -32,7 +32,7 @@ const NO_HOST = 'petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
 /** Its functions are members, not methods, so that each works alone. */
-export class Handle implements Petstore {
+export class PetstoreHandle implements Petstore {
   url: string
   controlUrl?: string
   apiKey: string

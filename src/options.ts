@@ -94,7 +94,8 @@ const isOrigin = (text: string) =>
 const isStrings = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && Array.from(value).every(isString)
 const isWritable = (value: unknown): value is Writable =>
-  isRecord(value) && typeof value['write'] === 'function' && typeof value['on'] === 'function'
+  isRecord(value) &&
+  ['write', 'on', 'listenerCount'].every((name) => typeof value[name] === 'function')
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: text(
@@ -161,13 +162,26 @@ export function checkMembers(
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))
   if (unknown !== undefined) {
-    const plural = names.includes(`${unknown}s`) ? `: it is ${unknown}s` : ''
-    const hint = `${plural}; known are ${names.join(', ')}`
+    const hint = `${hintFor(unknown, names)}; known are ${names.join(', ')}`
     throw misuse(`${what} must not have ${show(unknown)}${hint}`)
   }
   for (const [name, rule] of Object.entries(rules)) {
     if (input[name] !== undefined) check(name, input[name], rule)
   }
+}
+
+/** Names the known word that an unknown one resembles, if there is one. */
+export function hintFor(unknown: string, known: readonly string[]): string {
+  const meant = known.find((word) => resembles(unknown, word, 2))
+  return meant === undefined ? '' : `: it is ${meant}`
+}
+
+/** Whether one word becomes another when so many letters, at most, are added or left out. */
+function resembles(a: string, b: string, letters: number): boolean {
+  if (letters < 0) return false
+  if (a === '' || b === '') return a.length + b.length <= letters
+  if (a[0] === b[0]) return resembles(a.slice(1), b.slice(1), letters)
+  return resembles(a.slice(1), b, letters - 1) || resembles(a, b.slice(1), letters - 1)
 }
 
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {

@@ -1,7 +1,7 @@
 import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
-import { type Core, noRoomFor, Handle, stored } from './handle.ts'
+import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestRecord, Service } from './http/dispatch.ts'
 import type { Limits } from './http/limits.ts'
@@ -39,27 +39,32 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const options = readOptions(given, CREATE_RULES)
-  const tools = makeTools(options)
-  const store = new MemoryStore(options.maxStore, tools.log.event)
+  const keyring = new Keyring(options.apiKeys)
+  const log = createLog(options.log, keyring, options.logStream)
+  const store = new MemoryStore(options.maxStore, log.event)
   if (!store.reset(options.pets)) throw noRoomFor(options.pets, options)
-  return new Handle(assemble(options, tools, store))
+  return new PetstoreHandle(assemble(options, keyring, log, store))
 }
 
 /** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
-export interface Launched {
-  petstore: Petstore
-  context: Context
-  bound: string
-  boundControls: string | undefined
+export interface Launched extends Core {
+  readonly petstore: Petstore
+  readonly bound: string
+  readonly boundControls: string | undefined
 }
 
 /** @internal */
 export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
   const options = readOptions(given, RULES)
-  const tools = makeTools(options)
-  const store = await openStore(options, tools.log)
-  const core = assemble(options, tools, store)
-  const petstore = new Handle(core)
+  const { snapshot, maxStore } = options
+  const keyring = new Keyring(options.apiKeys)
+  const log = createLog(options.log, keyring, options.logStream)
+  const store =
+    snapshot === undefined
+      ? new MemoryStore(maxStore, log.event)
+      : await stored(openSnapshotStore(snapshot, maxStore, log.event))
+  const core = assemble(options, keyring, log, store)
+  const petstore = new PetstoreHandle(core)
   const server = makeServer(core, core.service, limits)
   core.server = server
   try {
@@ -67,7 +72,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
     const { url, bound } = await server.listen(options.port, options.host)
     petstore.url = url + options.basePath
     const boundControls = await startControls(core, petstore, limits)
-    return { petstore, context: core.context, bound: bound + options.basePath, boundControls }
+    return { ...core, petstore, bound: bound + options.basePath, boundControls }
   } catch (error) {
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
@@ -76,19 +81,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
 
 const MAX_CONTROL_BODY = 64 * 2 ** 20
 
-type Tools = Pick<Core, 'keyring' | 'log'>
-
-function makeTools({ apiKeys, log, logStream = process.stdout }: Options): Tools {
-  const keyring = new Keyring(apiKeys)
-  return { keyring, log: createLog(log, logStream, (text) => keyring.redact(text)) }
-}
-
-async function openStore({ snapshot, maxStore }: Options, log: Log): Promise<Store> {
-  if (snapshot === undefined) return new MemoryStore(maxStore, log.event)
-  return stored(openSnapshotStore(snapshot, maxStore, log.event))
-}
-
-function assemble(options: Options, { keyring, log }: Tools, store: Store): Core {
+function assemble(options: Options, keyring: Keyring, log: Log, store: Store): Core {
   const { basePath, page, getPetState, delay, cors, maxBody, journal } = options
   const context: Context = { store, basePath, page, getPetState, isDraining: false }
   const table = routes(context)
@@ -120,7 +113,7 @@ function makeServer({ options, log }: Core, service: Service, limits?: Limits): 
 /** Starts the test controls if they are wanted; resolves to their address as bound. */
 async function startControls(
   core: Core,
-  petstore: Handle,
+  petstore: PetstoreHandle,
   limits?: Limits,
 ): Promise<string | undefined> {
   const { controlPort, controlHost } = core.options

@@ -1,7 +1,7 @@
 import { bytesParser, parseKeys, parser, parseSwitch, readFlags, readKeys } from './command-line.ts'
 import { readSeed, readSetting, toDelay, toInteger, toList, UsageError } from './command-line.ts'
 import type { Setting } from './command-line.ts'
-import { DEFAULTS, integer, RULES } from './options.ts'
+import { DEFAULTS, hintFor, integer, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
 export interface Config extends Omit<StartOptions, 'apiKeys' | 'pets' | 'journal' | 'logStream'> {
@@ -49,7 +49,6 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
   page: {
     flag: '--no-page',
     env: 'PETSTORE_PAGE',
-    fallback: 'on',
     help: 'serve no page at /',
     parse: parseSwitch,
   },
@@ -71,6 +70,7 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
   demo: {
     group: 'Pets',
     flag: '--demo',
+    fallback: false,
     help: 'fill an empty store with a dozen pets',
     parse: (text) => (parseSwitch(text) ? readSeed(`${import.meta.dirname}/demo.json`) : []),
   },
@@ -179,7 +179,7 @@ const COMMANDS = ['help', 'version', 'healthcheck'] as const
 interface Command {
   readonly action: 'serve' | (typeof COMMANDS)[number]
   readonly config: Config
-  readonly unknown: readonly string[] // variables that look like settings
+  readonly warnings: readonly string[]
 }
 
 export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Command {
@@ -194,7 +194,12 @@ export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Co
   }
   if (config.port > 0 && config.port === config.controlPort)
     throw new UsageError(`--control-port ${config.port} must not be that of --port`)
-  const known = new Set(ROWS.map((row) => row.env))
-  const isUnknown = (name: string) => name.startsWith('PETSTORE_') && !known.has(name)
-  return { action, config, unknown: Object.keys(env).filter(isUnknown) }
+  const known = ROWS.map((row) => row.env)
+  const unknown = Object.keys(env).filter(
+    (name) => name.startsWith('PETSTORE_') && !known.includes(name),
+  )
+  const warnings = unknown.map(
+    (name) => `unknown variable ${name}${hintFor(name, known)}; see --help`,
+  )
+  return { action, config, warnings }
 }

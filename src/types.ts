@@ -211,7 +211,7 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
-  /** The index of the key that was sent among those then valid; null if it was not. */
+  /** The index of its key among those then valid; null if it needed or had none. */
   key: number | null
   /** By lower-case names. The credentials in `authorization` are redacted even if invalid. */
   headers: Record<string, string>

@@ -147,6 +147,7 @@ for (const [host, asked, shown] of [
       const { text } = process.stdout
       const bound = `http://${isIpv6 ? `[${host}]` : host}:${port}/shop`
       assert.ok(text.includes(` listens on ${bound}: `), text)
+      assert.ok(text.includes(`,"url":"${url}","controlUrl":"${control}"}\n`), text)
       const warning =
         /"warn","message":"the test controls on \S+ need no key, and other machines may/
       assert.equal(warning.test(text), host === '0.0.0.0' || host === '::')
@@ -159,7 +160,8 @@ for (const [host, asked, shown] of [
   )
 }
 
-const TEXT_LINE = /^\S+Z GET \/v1\/pets 200 \S+ ms 2 B operation=listPets remote=127\.0\.0\.1\r?$/m
+const TEXT_LINE =
+  /^\S+Z GET \/v1\/pets 200 \S+ ms 2 B operation=listPets key=0 remote=127\.0\.0\.1\r?$/m
 
 for (const { format, isTTY, flag } of [
   { format: 'text', isTTY: true },
@@ -191,8 +193,9 @@ for (const { format, isTTY, flag } of [
     assert.equal(lines.length, format === 'off' ? 0 : messages.length)
     for (const [at, line] of lines.entries()) {
       if (format === 'json') {
-        const { level, message } = JSON.parse(line)
+        const { level, message, ...rest } = JSON.parse(line)
         assert.deepEqual([level, message], ['info', messages[at]])
+        assert.equal(rest.url, at === 0 ? url : undefined)
       } else if (at === 1) assert.match(line, TEXT_LINE)
       else assert.ok(line.endsWith(` info: ${messages[at]}`), line)
     }
@@ -320,12 +323,13 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       const { stdout, stderr } = petstore.process
       assert.ok(stderr.text.endsWith(`\npetstore-server: ${cutOff}\n`), stderr.text)
       const received = `${signals[0]} received: --drain-delay ${delay}, --drain ${drain}`
-      const lines = stdout.text.trimEnd().split('\n').slice(-3)
-      const messages = lines
+      const lines = stdout.text.trimEnd().split('\n').slice(-4)
+      const entries = lines
         .map((line) => JSON.parse(line))
-        .map(({ level, message }) => [level, message])
+        .map(({ level, message, path, status }) => [level, message ?? `${path} ${status}`])
       const last = ['info', 'ends with exit status 1']
-      assert.deepEqual(messages, [['info', received], ['error', cutOff], last])
+      const request = ['info', '/v1/pets null']
+      assert.deepEqual(entries, [['info', received], request, ['error', cutOff], last])
     })
   }
 }
@@ -474,7 +478,7 @@ describe('the process', { concurrency: 2 }, () => {
     const server = await launch(t)
     server.process.kill('SIGHUP')
     await server.stdout.until(
-      /"info","message":"SIGHUP: there is no file of API keys to read again"/,
+      /"SIGHUP received: 0 pets take 0 bytes of .*\n.*there is no file of API keys to read again"/,
     )
     assert.equal(await statusWith(server), 200)
   })

@@ -79,7 +79,7 @@ const OPTIONS: Record<string, Option> = {
   logStream: {
     mustBe: 'a stream to write to',
     good: [process.stderr, new FakeStream()],
-    misshapen: ['stdout', {}, { write() {} }, { on() {} }, { write: true, on() {} }],
+    misshapen: ['stdout', {}, { on() {} }, { write() {}, on() {} }, { write: true, on() {} }],
   },
 }
 
@@ -165,7 +165,7 @@ test('an unknown option is rejected by a list of the known ones, without its val
   const hints = {
     apiKey: ': it is apiKeys',
     pet: ': it is pets',
-    Port: '',
+    baesPath: ': it is basePath',
     drain: '',
     constructor: '',
   }

@@ -34,7 +34,7 @@ function reads(bytes: number): Effect {
 
 /** The first line of the log ends with this; http/drain.test.ts shows what it does. */
 function logs(text: string): Effect {
-  return async ({ process }) => void (await process.stdout.until(new RegExp(`${text}"\\}\n`)))
+  return async ({ process }) => void (await process.stdout.until(new RegExp(`${text}","url":`)))
 }
 
 const starts: Effect = async () => {}
@@ -265,13 +265,18 @@ test('an unknown flag, an argument that is no flag and a missing value are rejec
 })
 
 test('an unknown PETSTORE_ variable is warned about by name, never with its value', async (t) => {
-  const unknown = { PETSTORE_API_KEY: 'a-secret-key', PETSTORE_PORT: '1' }
+  const hints = {
+    PETSTORE_API_KEY: ': it is PETSTORE_API_KEYS',
+    PETSTORE_MAXBODY: ': it is PETSTORE_MAX_BODY',
+    PETSTORE_PORT: '',
+  }
+  const unknown = Object.fromEntries(Object.keys(hints).map((name) => [name, 'a-secret-key']))
   const env = { ...unknown, PETSTOREX: '1', MY_PETSTORE_X: 'x' }
   const { stdout, stderr } = (await serve(t, ['--api-key', KEY], { env })).process
   const warned = stderr.text.matchAll(/^petstore-server: warning: (.*)$/gm)
   assert.deepEqual(
     Array.from(warned, ([, warning]) => warning).sort(),
-    Object.keys(unknown).map((name) => `unknown variable ${name}; see --help`),
+    Object.entries(hints).map(([name, hint]) => `unknown variable ${name}${hint}; see --help`),
   )
   assert.doesNotMatch(stderr.text + stdout.text, /a-secret-key|PETSTOREX|MY_/)
 })

@@ -71,5 +71,5 @@ export function errorReply(
   message: string,
   headers: readonly string[] = [],
 ): Reply {
-  return { status, headers, body: JSON.stringify({ code, message, status }) }
+  return { status, headers, code, body: JSON.stringify({ code, message, status }) }
 }

@@ -28,15 +28,10 @@ export class Keyring {
     this.#redactor = new Redactor(keys)
   }
 
-  check(authorization?: string): Problem | undefined {
+  /** The index of the key in an `Authorization` header, or what is wrong with it. */
+  check(authorization?: string): number | Problem {
     const token = tokenOf(authorization)
-    if (token === '') return 'noCredentials'
-    return this.#find(token) === undefined ? 'invalidToken' : undefined
-  }
-
-  /** The index of the key in an `Authorization` header; null if it is not valid. */
-  placeOf(authorization?: string): number | null {
-    return this.#find(tokenOf(authorization)) ?? null
+    return token === '' ? 'noCredentials' : (this.#find(token) ?? 'invalidToken')
   }
 
   /** The text with every valid key in it replaced by `[key]`. */

@@ -13,13 +13,15 @@ export interface RequestHead {
 export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
-  route: Route | undefined // set by handle()
-  content: Buffer | undefined // the body, once read, set by handle()
+  // Set by handle():
+  route?: Route | undefined
+  key?: number | undefined // the index of its valid key
+  content?: Buffer | undefined // the body, once read
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
 interface Outcome {
-  readonly status: number | undefined // undefined if the connection ended before a response
+  readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number
   readonly remote?: string | undefined
 }
@@ -27,6 +29,7 @@ interface Outcome {
 export interface RequestRecord extends Outcome {
   readonly head?: RequestHead // absent if the request could not be read
   readonly operation?: string | undefined
+  readonly key?: number | undefined // the index of a valid one
   readonly content?: Uint8Array | undefined // the body, if one was wanted and read
   readonly ms: number // from the head of the request to its response
 }
@@ -34,8 +37,8 @@ export interface RequestRecord extends Outcome {
 /** What serves requests, over a socket or in process. */
 export interface Service {
   readonly router: Router
-  /** Called for every path under the base path. */
-  readonly authorize: (headers: IncomingHttpHeaders, method: string) => Problem | undefined
+  /** For every path under the base path: the index of the key, or why there is none. */
+  readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
   readonly cors?: readonly string[] | undefined // the origins whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
@@ -58,8 +61,9 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
   const { secured, routes, allow, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
-  const unauthorized = secured ? authorize(headers, method) : undefined
-  if (unauthorized !== undefined) return refuse(unauthorized)
+  const key = secured ? authorize(headers, method) : undefined
+  if (typeof key === 'string') return refuse(key)
+  received.key = key
   if (routes === undefined)
     return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
   if (method === 'OPTIONS') return { status: 204, headers: optionsHeaders(allow, headers, cors) }
@@ -76,10 +80,10 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
 
 /** Records a request, unless it is a probe: those come every few seconds. */
 export function record(service: Service, received: Received, outcome: Outcome): void {
-  const { head, route, content, started } = received
+  const { head, route, key, content, started } = received
   if (route?.isQuiet) return
   const ms = performance.now() - started
-  service.record?.({ head, operation: route?.operation, content, ms, ...outcome })
+  service.record?.({ head, operation: route?.operation, key, content, ms, ...outcome })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

@@ -19,11 +19,13 @@ export class Exchange implements Received {
   readonly head: RequestHead
   readonly started: number = performance.now()
   route: Route | undefined
+  key: number | undefined
   content: Buffer | undefined
   readonly #service: Service
   readonly #connection: OwnConnection | undefined // undefined on a user's server
   #isExpecting: boolean // 100-continue, which only a wanted body gets
   #body: Body | undefined
+  #isRecorded = false
 
   constructor(service: Service, req: IncomingMessage, res: ServerResponse, own?: OwnConnection) {
     this.req = req
@@ -79,9 +81,14 @@ export class Exchange implements Received {
         if (!res.headersSent) resolve(body.bytes)
       })
       req.on('close', () => {
-        if (!req.complete && !res.headersSent) this.#record(undefined, 0)
+        if (!req.complete) this.abandon()
       })
     })
+  }
+
+  /** Records that there will be no response. */
+  abandon(): void {
+    if (!this.res.headersSent) this.#record(undefined, 0)
   }
 
   #send(reply: Awaitable<Reply | undefined>): void {
@@ -94,18 +101,20 @@ export class Exchange implements Received {
     const { req, res } = this
     if (res.headersSent) return
     if (reply === undefined) req.socket.destroy()
-    if (reply === undefined || req.socket.destroyed) return this.#record(undefined, 0)
+    if (reply === undefined || req.socket.destroyed) return this.abandon()
     // A client that still waits for 100-continue may send its body next, or another request.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
     this.#connection?.touch()
-    this.#record(reply.status, bytes)
+    this.#record(reply, bytes)
   }
 
-  #record(status: number | undefined, bytes: number): void {
+  #record(reply: Reply | undefined, bytes: number): void {
+    if (this.#isRecorded) return
+    this.#isRecorded = true
     const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
-    record(this.#service, this, { status, bytes, remote })
+    record(this.#service, this, { reply, bytes, remote })
   }
 }
 

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import { handle, record, type RequestHead, type Service } from './dispatch.ts'
+import { handle, type Received, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { MAX_HEADERS } from './limits.ts'
 import { type Awaitable, contentLengthOf, headersOf, type Reply } from './respond.ts'
@@ -28,7 +28,7 @@ async function serve(
 ): Promise<Reply | undefined> {
   const readBody = () => readBytes(request, service.maxBody)
   const started = performance.now()
-  const received = { head, started, route: undefined, content: undefined, readBody }
+  const received: Received = { head, started, readBody }
   const isOver = Object.keys(head.headers).length > MAX_HEADERS
   let reply: Reply | undefined
   try {
@@ -37,7 +37,7 @@ async function serve(
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
   } finally {
     const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
-    record(service, received, { status: reply?.status, bytes })
+    record(service, received, { reply, bytes })
   }
   return reply
 }

@@ -1,21 +1,23 @@
 import type { Writable } from 'node:stream'
+import type { Keyring } from './bearer.ts'
 import { clock } from './clock.ts'
 import type { RequestHead, RequestRecord } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 
 type LogLevel = 'info' | 'warn' | 'error'
-type Redact = (text: string) => string
+type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
   /** Logs no header, body or query value: those can hold secrets. */
   readonly request?: (request: RequestRecord) => void
-  event(level: LogLevel, message: string): void
+  /** @param members For JSON: what the message says too. */
+  event(level: LogLevel, message: string, members?: Members): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
 }
 
 const GATHER_TIME = 5
-const FLUSH_TIMEOUT = 500
+const FLUSH_TIMEOUT = 450 // twice that is less than the second that a stop has
 const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
@@ -23,13 +25,18 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
 /** Writes a log in which valid keys are redacted. */
-export function createLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
+export function createLog(
+  format: 'text' | 'json' | 'off',
+  keyring: Keyring,
+  stream: Writable = process.stdout,
+): Log {
   if (format === 'off') return { event() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
   return {
-    request: (request) => writer.add(requestLine(request, redact)),
-    event: (level, message) => writer.add(eventLine(level, redact(message))),
+    request: (request) => writer.add(requestLine(request, keyring)),
+    event: (level, message, members) =>
+      writer.add(eventLine(level, keyring.redact(message), members)),
     flush: () => writer.flush(),
   }
 }
@@ -107,62 +114,71 @@ class LineWriter {
 
 const now = clock(1, (time) => time.toISOString())
 
+type ShowMember = (name: string, value: string | number) => string
+
 // Concatenated: JSON.stringify of an object takes longer.
-function jsonLine(request: RequestRecord, redact: Redact): string {
-  const { head, operation, status, bytes, remote } = request
-  const { path, requestId, forwardedFor } = clientsWords(head, redact)
+function jsonLine(request: RequestRecord, keyring: Keyring): string {
+  const { head, reply, ms, bytes } = request
   return (
-    `{"time":"${now()}","level":"${status === 500 ? 'error' : 'info'}"` +
-    (head === undefined ? '' : `,"method":"${redact(head.method)}","path":${quoted(path)}`) +
-    (operation === undefined ? '' : `,"operation":"${operation}"`) +
-    `,"status":${status ?? null},"ms":${rounded(request.ms)},"bytes":${bytes}` +
-    (requestId === undefined ? '' : `,"requestId":"${requestId}"`) +
-    (remote === undefined ? '' : `,"remote":"${remote}"`) +
-    (forwardedFor === undefined ? '' : `,"forwardedFor":${quoted(forwardedFor)}`) +
-    '}\n'
+    `{"time":"${now()}","level":"${reply?.status === 500 ? 'error' : 'info'}"` +
+    (head === undefined ? '' : jsonMember('method', keyring.redact(head.method))) +
+    (head === undefined ? '' : jsonMember('path', pathOf(head, keyring))) +
+    `,"status":${reply?.status ?? null},"ms":${rounded(ms)},"bytes":${bytes}` +
+    `${otherMembers(request, keyring, jsonMember)}}\n`
   )
 }
 
-function textLine(request: RequestRecord, redact: Redact): string {
-  const { head, operation, status, bytes, remote } = request
-  const { path, requestId, forwardedFor } = clientsWords(head, redact)
+function textLine(request: RequestRecord, keyring: Keyring): string {
+  const { head, reply, ms, bytes } = request
   return (
     `${now()} ` +
-    (head === undefined ? '- -' : `${redact(head.method)} ${word(path)}`) +
-    ` ${status ?? 'client left'} ${rounded(request.ms)} ms ${bytes} B` +
-    (operation === undefined ? '' : ` operation=${operation}`) +
-    (requestId === undefined ? '' : ` requestId=${requestId}`) +
-    (remote === undefined ? '' : ` remote=${remote}`) +
-    (forwardedFor === undefined ? '' : ` forwardedFor=${word(forwardedFor)}`) +
-    '\n'
+    (head === undefined ? '- -' : `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}`) +
+    ` ${reply?.status ?? 'no response'} ${rounded(ms)} ms ${bytes} B` +
+    `${otherMembers(request, keyring, textMember)}\n`
   )
 }
 
-function jsonEvent(level: LogLevel, message: string): string {
-  return `${JSON.stringify({ time: now(), level, message })}\n`
+function jsonMember(name: string, value: string | number): string {
+  return `,"${name}":${typeof value === 'number' ? value : quoted(value)}`
+}
+
+function textMember(name: string, value: string | number): string {
+  return ` ${name}=${typeof value === 'number' ? value : word(value)}`
+}
+
+/** The members that not every request has. */
+function otherMembers(request: RequestRecord, keyring: Keyring, show: ShowMember): string {
+  const { headers } = request.head ?? {}
+  const requestId = headers && readRequestId(headers)
+  const forwardedFor = headers?.['x-forwarded-for']?.toString()
+  let shown = ''
+  const add = (name: string, value: string | number | undefined) => {
+    if (value !== undefined) shown += show(name, value)
+  }
+  add('operation', request.operation)
+  add('code', request.reply?.code)
+  add('key', request.key)
+  add('requestId', requestId && keyring.redact(requestId))
+  add('remote', request.remote)
+  add('forwardedFor', forwardedFor && keyring.redact(forwardedFor))
+  return shown
+}
+
+function jsonEvent(level: LogLevel, message: string, members: Members = {}): string {
+  return `${JSON.stringify({ time: now(), level, message, ...members })}\n`
 }
 
 function textEvent(level: LogLevel, message: string): string {
   return `${now()} ${level}: ${message}\n`
 }
 
-/** What a log line shows of the words of a client. */
-function clientsWords(head: RequestHead | undefined, redact: Redact) {
-  const requestId = head && readRequestId(head.headers)
-  const forwardedFor = head?.headers['x-forwarded-for']?.toString()
-  return {
-    path: head === undefined ? '' : hideValues(redact(head.target)),
-    requestId: requestId && redact(requestId),
-    forwardedFor: forwardedFor && redact(forwardedFor),
-  }
-}
-
-/** Shows the names in the query of a target, but no values; without a `=` it may all be a value. */
-function hideValues(target: string): string {
-  const mark = target.indexOf('?')
-  if (mark < 0) return target
-  const query = target.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')
-  return `${target.slice(0, mark)}?${query}`
+/** The target, with the names in its query but no values; what lacks a `=` may all be a value. */
+function pathOf({ target }: RequestHead, keyring: Keyring): string {
+  const redacted = keyring.redact(target)
+  const mark = redacted.indexOf('?')
+  if (mark < 0) return redacted
+  const query = redacted.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')
+  return `${redacted.slice(0, mark)}?${query}`
 }
 
 function rounded(ms: number): number {

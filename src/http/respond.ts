@@ -8,6 +8,7 @@ export interface Reply {
   readonly headers?: readonly string[] // in addition to common ones: name, value, name, value …
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
+  readonly code?: string // of an Error
   readonly contentLength?: number // announced for a body that is deliberately cut short
 }
 

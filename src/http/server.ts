@@ -131,8 +131,9 @@ export class HttpServer {
   }
 
   #cutOffAll(): void {
-    for (const { socket, isIdle, waiting } of this.#connections.values()) {
+    for (const { socket, latest, isIdle, waiting } of this.#connections.values()) {
       if (!isIdle) this.#cutOff += 1 + waiting
+      latest?.abandon()
       socket.destroy()
     }
   }
@@ -208,7 +209,7 @@ export class HttpServer {
       if (socket.writable) {
         const bytes = contentLengthOf(reply)
         socket.write(responseText(reply, bytes, [], 'Connection: close\r\n'), 'latin1')
-        this.#service.record?.({ status: reply.status, ms: 0, bytes, remote })
+        this.#service.record?.({ reply, ms: 0, bytes, remote })
       }
       this.#linger(socket)
     }

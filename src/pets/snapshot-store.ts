@@ -59,6 +59,10 @@ export class SnapshotStore implements Store {
     return this.#memory.size
   }
 
+  get bytes(): number {
+    return this.#memory.bytes
+  }
+
   page(query: PageQuery): Page {
     return this.#memory.page(query)
   }

@@ -17,6 +17,7 @@ export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 /** Keeps pets under ascending ids, which it assigns. */
 export interface Store {
   readonly size: number
+  readonly bytes: number
   page(query: PageQuery): Page
   /** The JSON of a pet. */
   get(id: number): string | undefined
@@ -62,6 +63,10 @@ export class MemoryStore implements Store {
 
   get size(): number {
     return this.#pets.size
+  }
+
+  get bytes(): number {
+    return this.#bytes
   }
 
   /** The greatest id so far; 0 if there is none. */

@@ -83,7 +83,7 @@ export class RequestLog {
   }
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
-  add({ head, operation, content, status, ms }: RequestRecord): void {
+  add({ head, operation, key, content, reply, ms }: RequestRecord): void {
     if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
@@ -98,10 +98,10 @@ export class RequestLog {
       method: head.method,
       path: redact(path),
       query: redact(query),
-      key: this.#keyring.placeOf(head.headers.authorization),
+      key: key ?? null,
       headers: Object.fromEntries(headers),
       body: redact(Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES)),
-      status: status ?? null,
+      status: reply?.status ?? null,
       duration: Math.round(ms * 1000) / 1000,
     }
     this.#requests.push(request)

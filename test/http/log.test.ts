@@ -46,15 +46,17 @@ test('logs all of a request in JSON but its header, body and query values', asyn
   await check(petstore, 'HEAD', '/v1/pets', 200, { headers: { 'x-request-id': 'not one' } })
   await petstore.log.flush()
   const remote = '127.0.0.1'
-  const list = { method: 'GET', path: '/v1/pets', operation: 'listPets', status: 200, remote }
-  const post = { method: 'POST', path: '/v1/pets', operation: 'createPet', status: 201, remote }
+  const pets = { path: '/v1/pets', key: 0, remote }
+  const list = { ...pets, method: 'GET', operation: 'listPets', status: 200 }
+  const post = { ...pets, method: 'POST', operation: 'createPet', status: 201 }
   const one = { method: 'GET', path: '/v1/pets/1', operation: 'getPet', status: 401, remote }
+  const code = 'method_not_allowed'
   const path = '/v1/pets?limit=*&status=*'
   assert.deepEqual(entriesOf(logStream), [
     { ...list, path, bytes: 2, requestId: 'r-1', forwardedFor: FORWARDED },
     { ...post, bytes: 36 },
-    { method: 'PUT', path: '/v1/pets', status: 405, bytes: put.body.length, remote },
-    { ...one, bytes: refused.body.length },
+    { ...pets, method: 'PUT', status: 405, code, bytes: put.body.length },
+    { ...one, code: 'unauthorized', bytes: refused.body.length },
     { ...list, method: 'HEAD', bytes: 0 },
   ])
 })
@@ -121,11 +123,13 @@ test('logs the same in text', async (t) => {
   const ms = '\\d+(\\.\\d+)? ms'
   const remote = 'remote=127.0.0.1'
   const forwarded = 'forwardedFor=203.0.113.9'
+  const list = 'operation=listPets key=0'
+  const code = 'code=bad_request'
   const lines = [
-    `GET /v1/pets\\?a=\\* 200 ${ms} 2 B operation=listPets requestId=r-1 ${remote} ${forwarded}`,
-    `POST /v1/pets 400 ${ms} \\d+ B operation=createPet ${remote}`,
-    `- - 400 0 ms \\d+ B ${remote}`,
-    `GET /v1/pets client left ${ms} 0 B operation=listPets ${remote}`,
+    `GET /v1/pets\\?a=\\* 200 ${ms} 2 B ${list} requestId=r-1 ${remote} ${forwarded}`,
+    `POST /v1/pets 400 ${ms} \\d+ B operation=createPet ${code} key=0 ${remote}`,
+    `- - 400 0 ms \\d+ B ${code} ${remote}`,
+    `GET /v1/pets no response ${ms} 0 B ${list} ${remote}`,
   ]
   const pattern = lines.map((line) => `${TIME} ${line}\n`).join('')
   assert.match(logStream.text, new RegExp(`^${pattern}$`))
