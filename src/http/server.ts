@@ -206,7 +206,7 @@ export class HttpServer {
     const end = () => {
       if (socket.writable) {
         const bytes = contentLengthOf(reply)
-        socket.write(responseText(reply, bytes, [], 'Connection: close\r\n'), 'latin1')
+        socket.write(responseText(reply, bytes, 'Connection: close\r\n'), 'latin1')
         this.#service.record?.({ status: reply.status, ms: 0, bytes, remote })
       }
       this.#linger(socket)
