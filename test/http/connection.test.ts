@@ -333,13 +333,16 @@ describe('an incomplete body', within, () => {
     }
   })
 
-  test('gets 408 if it stalls, which a slow response does not', async (t) => {
+  test('gets 408 if it stalls, even if its rest comes then; a slow response does not', async (t) => {
     const limits = { stallTimeout: 50, requestTimeout: LONG, headersTimeout: LONG }
     const petstore = await start(t, {}, limits)
     petstore.inject({ operation: 'listPets', delay: 500 })
     const waiting = await open(t, petstore, get())
     const silent = await open(t, petstore, postHead(REX.length) + REX.slice(0, 9))
-    await assertLast(silent, '408 request_timeout')
+    await assertNext(silent, '408 request_timeout')
+    await silent.write(REX.slice(9))
+    assert.equal(await silent.rest(), '')
     await assertNext(waiting, 200)
+    assert.deepEqual(petstore.pets, [])
   })
 })
