@@ -117,7 +117,6 @@ export class Connections {
         return void socket.destroy()
       }
       warn(`idle connections closed to make room, for ${maxConnections} are open`)
-      this.#delete(idle)
       idle.socket.destroy()
     }
     const connection = new Connection(socket, keepAlive, (changed) => this.#recount(changed))
@@ -174,7 +173,7 @@ export function stoppingMessage(connections: Connections): typeof IncomingMessag
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
-      const isEnding = connections.get(socket)?.isEnding ?? socket.destroyed
+      const isEnding = connections.get(socket)?.isEnding ?? true
       if (!isEnding) return
       Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })
       Object.defineProperty(this, 'method', { get: () => 'CONNECT', set() {} })

@@ -45,7 +45,6 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 }
 
 function codingProblem(coding: string): Problem | undefined {
-  if (coding === 'chunked') return undefined
   const names = coding.toLowerCase().split(',')
   const codings = names.map((name) => name.trim())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.

@@ -68,13 +68,14 @@ export function respond(
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
     // The fast way: put everything where node keeps the headers (undocumented).
     const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAlive}\r\n`
-    res._header = responseText(reply, length, headers, connection)
+    res._header = responseText(reply, length, textOf(headers) + connection)
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
     // HTTP/2 has no `shouldKeepAlive`.
     const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
-    res.writeHead(status, [...headersOf(reply, length), ...headers, ...connection])
+    const own = [...headersOf(reply, length), 'Date', date()]
+    res.writeHead(status, [...own, ...headers, ...connection])
     res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
   if (reply.contentLength !== undefined) {
@@ -98,19 +99,14 @@ function isHeaderSent(): boolean {
 }
 
 /** A response (RFC 9112 §4), a character for each byte. Headers must be ASCII, no line breaks. */
-export function responseText(
-  reply: Reply,
-  length: number,
-  headers: readonly string[],
-  connection: string,
-): string {
-  const { status, body = '', type = JSON_TYPE, headers: own = [] } = reply
+export function responseText(reply: Reply, length: number, moreHeaders: string): string {
+  const { status, body = '', type = JSON_TYPE, headers = [] } = reply
   const content = body.length === length ? body : Buffer.from(body).toString('latin1')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
-${textOf(own)}${COMMON_TEXT}${textOf(headers)}Date: ${date()}\r
-${connection}\r
+${textOf(headers)}${COMMON_TEXT}Date: ${date()}\r
+${moreHeaders}\r
 ${content}`
 }
 

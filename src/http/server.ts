@@ -167,18 +167,17 @@ export class HttpServer {
     if (connection.waiting > this.#limits.pipelined) return void connection.socket.destroy()
     const run = () => {
       connection.stopWaiting()
-      if (connection.socket.writable && !exchange.res.headersSent) exchange.process()
+      if (connection.socket.writable) exchange.process()
     }
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
     before.res.once('close', () => setImmediate(run))
   }
 
-  /** Responds to CONNECT. node no longer reads the socket or watches its timeout, so we do. */
+  /** Responds to CONNECT, after which node no longer reads the socket. */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
-    const { socket } = req // the stream may be another one
-    stream.on('error', () => socket.destroy()).resume()
-    socket.setTimeout(this.#limits.stallTimeout, () => socket.resetAndDestroy())
-    this.#fail(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
+    stream.on('error', () => {}).resume()
+    const problem = malformedProblem(req) ?? 'methodNotAllowed'
+    this.#fail(req.socket, problem, this.#service.router.allow) // the stream may be another one
   }
 
   /** Called when nothing was read or written for the stall timeout. */
@@ -208,7 +207,7 @@ export class HttpServer {
     const end = () => {
       if (socket.writable) {
         const bytes = contentLengthOf(reply)
-        socket.write(responseText(reply, bytes, [], 'Connection: close\r\n'), 'latin1')
+        socket.write(responseText(reply, bytes, 'Connection: close\r\n'), 'latin1')
         this.#service.record?.({ reply, ms: 0, bytes, remote })
       }
       this.#linger(socket)
@@ -219,9 +218,8 @@ export class HttpServer {
 
   /** Ends our side of a connection; drains the other until the client ends it or the time is up. */
   #linger(socket: Duplex): void {
-    if (socket.destroyed) return
     socket.end()
-    const timer = setTimeout(() => socket.destroy(), this.#limits.linger)
+    const timer = setTimeout(() => socket.destroy(), this.#limits.linger).unref()
     socket.once('close', () => clearTimeout(timer))
   }
 }

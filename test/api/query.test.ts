@@ -3,13 +3,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createListQueryReader } from '../../src/api/query.ts'
 
-test('reads a query that came before as the same object', () => {
-  const readListQuery = createListQueryReader()
-  const read = readListQuery('limit=5')
-  assert.deepEqual(read, { ok: true, value: { limit: 5, after: 0 } })
-  assert.equal(readListQuery('limit=5'), read)
-})
-
 test('does not cache a long query', () => {
   const readListQuery = createListQueryReader()
   const query = `limit=5&x=${'x'.repeat(200)}`

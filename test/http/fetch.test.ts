@@ -85,14 +85,11 @@ describe('fetch in process', () => {
 
   test('answers 431 to more than 100 headers', async () => {
     const { fetch: inProcess, url } = createPetstore({ apiKeys: [KEY] })
-    for (const [count, status] of [
-      [100, 200],
-      [101, 431],
-    ] as const) {
-      const headers = new Headers(BEARER)
-      for (let at = 1; at < count; at++) headers.set(`x-${at}`, 'y')
-      assert.equal((await inProcess(`${url}/pets`, { headers })).status, status)
-    }
+    const headers = new Headers(BEARER)
+    for (let at = 1; at < 100; at++) headers.set(`x-${at}`, 'y')
+    assert.equal((await inProcess(`${url}/pets`, { headers })).status, 200)
+    headers.set('x-100', 'y')
+    assert.equal((await inProcess(`${url}/pets`, { headers })).status, 431)
   })
 
   for (const [maxBody, status, isCancelled] of [
@@ -112,10 +109,8 @@ describe('fetch in process', () => {
 
   const TEXT = { ...BEARER, 'content-type': 'text/plain' }
   const LONG = { ...JSON_TYPE, 'content-length': '11' }
-  const REJECTED: Record<
-    string,
-    { headers: Record<string, string>; status: number; pulled: number }
-  > = {
+  type Rejected = { headers: Record<string, string>; status: number; pulled: number }
+  const REJECTED: Record<string, Rejected> = {
     'beyond maxBody': { headers: JSON_TYPE, status: 413, pulled: 3 },
     'without a key': { headers: {}, status: 401, pulled: 0 },
     'of another type': { headers: TEXT, status: 415, pulled: 0 },

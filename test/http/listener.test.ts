@@ -84,6 +84,7 @@ async function callInProcess(
 const SHOP = { origin: 'https://shop.example' }
 const PREFLIGHT = { headers: { ...SHOP, 'access-control-request-method': 'POST' } }
 const BODY = Buffer.from(REX) // fetch would declare a string as text/plain
+const INVALID_UTF_8 = Buffer.from('"\xff"', 'latin1')
 const LARGE = Buffer.from(`{"name":"${'x'.repeat(900)}","categoryId":1}`)
 const asType = (type: string) => ({ body: BODY, headers: { 'content-type': type } })
 const asRequest = (id: string) => ({ headers: { 'x-request-id': id } })
@@ -95,12 +96,7 @@ const ROWS: Record<string, Row> = {
   head: ['HEAD', '/v1/pets?limit=1', 200],
   create: ['POST', '/v1/pets', 201, asType('application/json')],
   'create without a type': ['POST', '/v1/pets', 201, { body: BODY }],
-  'invalid UTF-8': [
-    'POST',
-    '/v1/pets',
-    '400 bad_request',
-    { body: Buffer.from('"\xff"', 'latin1') },
-  ],
+  'invalid UTF-8': ['POST', '/v1/pets', '400 bad_request', { body: INVALID_UTF_8 }],
   'too large': ['POST', '/v1/pets', '413 content_too_large', { body: Buffer.alloc(1_001) }],
   'wrong type': ['POST', '/v1/pets', '415 unsupported_media_type', asType('text/html')],
   'full store': ['POST', '/v1/pets', '507 store_full', { body: LARGE }],
@@ -113,10 +109,7 @@ const ROWS: Record<string, Row> = {
 }
 
 test('every door gives the same responses, pets and recorded requests as a socket', async (t) => {
-  const warnings: Error[] = []
-  const onWarning = (warning: Error) => void warnings.push(warning)
-  process.on('warning', onWarning)
-  t.after(() => process.off('warning', onWarning))
+  const { mock } = t.mock.method(process, 'emitWarning')
   const options = { apiKeys: [KEY], pets: PETS, maxBody: 1_000, maxStore: 1_000, cors: SHOP.origin }
   const alone = await start(t, options)
   const mounted = createPetstore(options)
@@ -137,7 +130,7 @@ test('every door gives the same responses, pets and recorded requests as a socke
     assert.deepEqual(recorded(petstore), recorded(alone))
     assert.ok(!JSON.stringify(petstore.requests).includes(KEY))
   }
-  assert.deepEqual(warnings, [])
+  assert.equal(mock.callCount(), 0)
 })
 
 describe('the listener in a server of node:http', () => {
@@ -178,13 +171,8 @@ describe('the listener in a server of node:http', () => {
       await assertNext(connection, '413 content_too_large')
       await connection.write(bytes.slice(5_000) + get())
       assert.equal((await connection.read()).body, LIST)
-      assert.deepEqual(
-        petstore.requests.map(({ status, body }) => [status, body]),
-        [
-          [413, ''],
-          [200, ''],
-        ],
-      )
+      const recorded = petstore.requests.map(({ status, body }) => `${status} '${body}'`)
+      assert.deepEqual(recorded, ["413 ''", "200 ''"])
     })
   }
 
@@ -226,11 +214,8 @@ describe('the listener in a server of node:http', () => {
     const create = post().replace('/v1/', '/other/')
     const connection = await open(t, { url }, bytes.join('') + create)
     await assertNext(connection, ...Object.values(targets), 201)
-    const recorded = petstore.requests.map(({ path, query }) => [path, query])
-    assert.deepEqual(recorded.slice(0, 2), [
-      ['/v1/pets', 'limit=1'],
-      ['/v1/cats', ''],
-    ])
+    const recorded = petstore.requests.map(({ path, query }) => `${path} ${query}`)
+    assert.deepEqual(recorded.slice(0, 2), ['/v1/pets limit=1', '/v1/cats '])
     assert.equal(other.requests.length, 2)
     const { body } = await check(other, 'GET', '/other/pets', 200)
     assert.equal(body, `[${REX.replace('{', '{"id":1,')}]`)

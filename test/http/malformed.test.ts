@@ -128,9 +128,12 @@ describe('a request that cannot be read', () => {
 
   test('gets one Error, even if its operation has begun or more garbage follows', async (t) => {
     const petstore = await start(t)
-    petstore.inject({ operation: 'listPets', delay: 20 })
+    petstore.inject({ operation: 'listPets', delay: 600_000 })
     const broken = await open(t, petstore, `${get('/v1/pets', CHUNKED)}ZZ\r\n`)
     await assertLast(broken, '400 bad_request')
+    petstore.clearFaults()
+    await setImmediate()
+    assert.equal(petstore.requests.length, 1)
     petstore.inject({ operation: 'listPets', delay: 20 })
     const { mock } = t.mock.method(process, 'emitWarning') // of listeners that pile up
     const connection = await open(t, petstore, get())

@@ -134,11 +134,8 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
     const allowed = [...methods, 'OPTIONS', ...(methods.includes('GET') ? ['HEAD'] : [])].sort()
     for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
       const bodies = { POST: path === '/faults' ? FAULT : [], PUT: '"gone"' }
-      const { status, headers } = await call(
-        method,
-        path,
-        new Map(Object.entries(bodies)).get(method),
-      )
+      const body = new Map(Object.entries(bodies)).get(method)
+      const { status, headers } = await call(method, path, body)
       const isAllowed = allowed.includes(method)
       const expected = isAllowed ? [200, 201, 204] : [405]
       assert.ok(expected.includes(status), `${method} ${path} ${status}`)
@@ -288,11 +285,7 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['RangeError', [Number.NaN], `count NaN ${COUNT}`],
     ['TypeError', ['1'], `count '1' ${COUNT}`],
     ['RangeError', [0, { status: 99 }], `status 99 ${STATUS}`],
-    [
-      'RangeError',
-      [0, { timeout: 600_001 }],
-      /^timeout 600001 must be an integer from 0 to 600000$/,
-    ],
+    ['RangeError', [0, { timeout: 600_001 }], /^timeout 600001 must be an .* from 0 to 600000$/],
     ['RangeError', [0, { operation: 'livez' }], OPERATION],
     ['TypeError', [0, { path: '/' }], onlyKnown],
   ] as const) {
@@ -346,7 +339,7 @@ test('getPet can be removed and brought back at any time, and its document follo
   assert.deepEqual(await seen(), there)
   assert.equal((await call('PUT', '/get-pet', '"gone"')).status, 204)
   const wrong =
-    /^(getPetState .* must be one of deprecated, gone$|The body must be .deprecated. or )/
+    /^(getPetState .* must be one of deprecated, gone$|The body must be "deprecated" or )/
   for (const body of ['', 'gone', '"Gone"', '{}', 'null', '1'])
     assert.match(assertError(await call('PUT', '/get-pet', body), 400, 'bad_request'), wrong)
   const assign = () => Object.assign(petstore, { getPetState: 'Gone' })
@@ -357,13 +350,11 @@ test('getPet can be removed and brought back at any time, and its document follo
 })
 
 test('POST /reset sets the pets in its body, or restores the initial ones', async (t) => {
+  const two = [{ ...TOM, age: 9 }, TOM]
   const sets: [body: unknown, pets: object[]][] = [
     [undefined, [TOM]],
     [[], []],
-    [
-      [{ ...TOM, age: 9 }, TOM],
-      [TOM, TOM],
-    ],
+    [two, [TOM, TOM]],
   ]
   for (const [body, pets] of sets) {
     const { petstore, call, list } = await startControls(t, { pets: [TOM] })

@@ -1,6 +1,7 @@
 // Recorded requests: what clients sent, exactly but for the keys, and what became of it.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import {
   createPetstore,
   type Fault,
@@ -128,6 +129,18 @@ test('the status is null if the client left, its body broke, or the server hung 
   const lists = ['listPets null', 'listPets null', 'listPets 502', 'listPets 502']
   assert.deepEqual(outcomes(petstore), ['createPet null', 'createPet null', ...lists])
   assert.ok(requests(petstore).every(({ body: recorded }) => recorded === ''))
+})
+
+test('the status is null if the client left during a delay', async (t) => {
+  const petstore = await start(t, { delay: 600_000 })
+  petstore.inject({ operation: 'listPets', body: 'cut' })
+  const { socket } = await open(t, petstore, get())
+  while (petstore.pendingFaults.length > 0) await turn()
+  socket.resetAndDestroy()
+  await send(petstore, 'GET', '/livez')
+  petstore.clearFaults() // ends the delay
+  while (petstore.requests.length === 0) await turn()
+  assert.deepEqual(outcomes(petstore), ['listPets null'])
 })
 
 test('requests are in the order of their responses, and a delay counts', async (t) => {
