@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 import type { Keyring } from './bearer.ts'
-import { clock } from './clock.ts'
 import type { RequestHead, RequestRecord } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 
+type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
 type Members = Readonly<Record<string, string | undefined>>
 
@@ -25,11 +25,7 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
 /** Writes a log in which valid keys are redacted. */
-export function createLog(
-  format: 'text' | 'json' | 'off',
-  keyring: Keyring,
-  stream: Writable = process.stdout,
-): Log {
+export function createLog(format: LogFormat, keyring: Keyring, stream: Writable): Log {
   if (format === 'off') return { event() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
@@ -112,7 +108,7 @@ class LineWriter {
   }
 }
 
-const now = clock(1, (time) => time.toISOString())
+const now = () => new Date().toISOString()
 
 type ShowMember = (name: string, value: string | number) => string
 
