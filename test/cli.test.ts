@@ -236,14 +236,6 @@ describe('--healthcheck', () => {
   })
 })
 
-test('an uncaught exception is printed and logged, and it exits 1', async (t) => {
-  const { process, status } = await serve(t, ['--api-key', KEY, '--log', 'text'])
-  process.emit('uncaughtException', undefined)
-  assert.equal(await status, 1)
-  assert.match(process.stderr.text, /^petstore-server: uncaught: undefined$/m)
-  assert.match(process.stdout.text, /Z error: uncaught: undefined$/m)
-})
-
 test('SIGHUP rereads the file of keys, and a bad file changes no key', async (t) => {
   const path = temporaryFile(t, 'the-old-key')
   const { process, url } = await serve(t, ['--api-key', KEY, '--api-keys-file', path])

@@ -197,14 +197,6 @@ test('the highest port is 65535, and the default address is 127.0.0.1:8080', asy
   assert.ok(status === 0 || stderr.includes('http://127.0.0.1:8080/'), stderr)
 })
 
-test('the test controls must have a port of their own', async () => {
-  for (const [port, ...args] of [['8080'], ['8091', '--port', '8091']] as const) {
-    const stderr = `petstore-server: --control-port ${port} must not be that of --port\n`
-    const ended = await run(['--control-port', port, ...args])
-    assert.deepEqual(ended, { status: 2, stdout: '', stderr })
-  }
-})
-
 test('a variable that is empty or undefined leaves the default', async (t) => {
   const pages = [lists('/'), lists('/v1/pets'), getsPet(404)]
   const effects = [...pages, carries('keep-alive', 'timeout=75'), allows(null), reads(2 ** 16)]

@@ -65,7 +65,7 @@ class LineWriter {
     this.#count++
     if (this.#count > 1) return
     unwritten.add(this)
-    setTimeout(() => this.write(), GATHER_TIME).unref()
+    setTimeout(() => this.write(), GATHER_TIME)
   }
 
   write(): void {
@@ -119,7 +119,7 @@ function jsonLine(request: RequestRecord, keyring: Keyring): string {
     `{"time":"${now()}","level":"${reply?.status === 500 ? 'error' : 'info'}"` +
     (head === undefined ? '' : jsonMember('method', keyring.redact(head.method))) +
     (head === undefined ? '' : jsonMember('path', pathOf(head, keyring))) +
-    `,"status":${reply?.status ?? null},"ms":${rounded(ms)},"bytes":${bytes}` +
+    `,"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
     `${otherMembers(request, keyring, jsonMember)}}\n`
   )
 }
@@ -129,7 +129,7 @@ function textLine(request: RequestRecord, keyring: Keyring): string {
   return (
     `${now()} ` +
     (head === undefined ? '- -' : `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}`) +
-    ` ${reply?.status ?? 'no response'} ${rounded(ms)} ms ${bytes} B` +
+    ` ${reply?.status ?? 'no response'} ${ms} ms ${bytes} B` +
     `${otherMembers(request, keyring, textMember)}\n`
   )
 }
@@ -175,10 +175,6 @@ function pathOf({ target }: RequestHead, keyring: Keyring): string {
   if (mark < 0) return redacted
   const query = redacted.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')
   return `${redacted.slice(0, mark)}?${query}`
-}
-
-function rounded(ms: number): number {
-  return Math.round(ms * 1000) / 1000
 }
 
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/

@@ -279,15 +279,6 @@ test('writes the lines of five milliseconds at once', async (t) => {
   assert.match(logStream.text, /^(.*a line\n){3}$/)
 })
 
-test('does not keep the process alive for lines that are not written yet', async () => {
-  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
-  const petstore = createPetstore({ log: 'text', logStream: new FakeStream() })
-  const before = timers()
-  petstore.log.event('info', 'a line')
-  assert.equal(timers(), before)
-  await petstore.close()
-})
-
 const EXITS = {
   'ends by itself': '',
   'calls process.exit()': 'process.exit()',

