@@ -75,11 +75,12 @@ async function serve(given: Config, host: Host): Promise<number> {
 }
 
 function launchAs(config: Config, logStream: Writable): Promise<Launched> {
-  const { apiKey, apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  const { apiKey = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  const apiKeys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
   return launch({
     ...options,
     journal: config.controlPort === undefined ? 0 : undefined,
-    apiKeys: keysOf(config),
+    apiKeys: apiKeys.length > 0 ? apiKeys : undefined,
     pets: seed ?? demo,
     logStream,
   })
@@ -143,7 +144,7 @@ function greeting({ petstore, context }: Launched, config: Config, { stdout }: H
   const { url, controlUrl, apiKey } = petstore
   const controls = controlUrl && `Its test controls, which need no key, listen on ${controlUrl}\n`
   const address = `Petstore ${VERSION} listens on ${url}\n${controls ?? ''}`
-  const isGenerated = keysOf(config) === undefined
+  const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined
   if (!stdout.isTTY && !isGenerated) return address
   const page = `Open ${new URL(isGenerated ? `/#key=${apiKey}` : '/', url)}\n\n`
   const generated = `API key, generated and valid until it stops: ${apiKey}`
@@ -169,12 +170,6 @@ function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): v
   } catch (error) {
     log.event('error', `the API keys stay as they were: the file ${messageOf(error)}`)
   }
-}
-
-/** The configured keys; without any, one is generated. */
-function keysOf({ apiKey = [], apiKeysFile }: Config): readonly string[] | undefined {
-  const keys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
-  return keys.length > 0 ? keys : undefined
 }
 
 function report({ stderr }: Host, line: string): Promise<void> {

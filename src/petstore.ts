@@ -40,7 +40,7 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const options = readOptions(given, CREATE_RULES)
   const keyring = new Keyring(options.apiKeys)
-  const log = createLog(options.log, keyring, options.logStream)
+  const log = createLog(options.log, keyring, options.logStream ?? process.stdout)
   const store = new MemoryStore(options.maxStore, log.event)
   if (!store.reset(options.pets)) throw noRoomFor(options.pets, options)
   return new PetstoreHandle(assemble(options, keyring, log, store))
@@ -58,7 +58,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   const options = readOptions(given, RULES)
   const { snapshot, maxStore } = options
   const keyring = new Keyring(options.apiKeys)
-  const log = createLog(options.log, keyring, options.logStream)
+  const log = createLog(options.log, keyring, options.logStream ?? process.stdout)
   const store =
     snapshot === undefined
       ? new MemoryStore(maxStore, log.event)

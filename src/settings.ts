@@ -1,5 +1,5 @@
 import { bytesParser, parseKeys, parser, parseSwitch, readFlags, readKeys } from './command-line.ts'
-import { readSeed, readSetting, toDelay, toInteger, toList, UsageError } from './command-line.ts'
+import { readSeed, readSetting, toDelay, toInteger, toList } from './command-line.ts'
 import type { Setting } from './command-line.ts'
 import { DEFAULTS, hintFor, integer, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
@@ -192,8 +192,6 @@ export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Co
     if (action === 'serve' || (action === 'healthcheck' && isAddress))
       Object.assign(config, readSetting(row, flags[row.name], env[row.env]))
   }
-  if (config.port > 0 && config.port === config.controlPort)
-    throw new UsageError(`--control-port ${config.port} must not be that of --port`)
   const known = ROWS.map((row) => row.env)
   const unknown = Object.keys(env).filter(
     (name) => name.startsWith('PETSTORE_') && !known.includes(name),

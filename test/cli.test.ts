@@ -1,6 +1,7 @@
 // The executable: what it prints and logs, how it starts, is signalled and ends.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { createServer as createNetServer } from 'node:net'
@@ -238,14 +239,6 @@ describe('--healthcheck', () => {
   })
 })
 
-test('an uncaught exception is printed and logged, and it exits 1', async (t) => {
-  const { process, status } = await serve(t, ['--api-key', KEY, '--log', 'text'])
-  process.emit('uncaughtException', undefined)
-  assert.equal(await status, 1)
-  assert.match(process.stderr.text, /^petstore-server: uncaught: undefined$/m)
-  assert.match(process.stdout.text, /Z error: uncaught: undefined$/m)
-})
-
 test('SIGHUP rereads the file of keys, and a bad file changes no key', async (t) => {
   const path = temporaryFile(t, 'the-old-key')
   const { process, url } = await serve(t, ['--api-key', KEY, '--api-keys-file', path])
@@ -390,6 +383,17 @@ function runProgram(t: TestContext, command: readonly string[]): Running {
 const launch = (t: TestContext, args = ['--api-key', KEY]) =>
   runProgram(t, [...PETSTORE, ...args]).serves()
 
+/** Fills the pipe of the log, which then nobody reads; returns the paths of the requests. */
+async function fillLog(t: TestContext, server: Running): Promise<string[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+  t.after(() => agent.destroy())
+  server.process.stdout?.pause()
+  const headers = { 'x-forwarded-for': 'x'.repeat(4_000) } // 2 MB in all, more than a pipe takes
+  const paths = Array.from({ length: 500 }, (_, at) => `/v1/pets/${at}`)
+  await Promise.all(paths.map((path) => send(server, 'GET', path, { agent, headers })))
+  return paths
+}
+
 function end({ process, exited }: Running, signal: NodeJS.Signals = 'SIGTERM') {
   process.kill(signal)
   return exited.then(({ status }) => status)
@@ -429,12 +433,8 @@ describe('the process', { concurrency: 2 }, () => {
     const command = `${SHELL} --api-key ${KEY} > '${file}'`
     const server = await runProgram(t, ['sh', '-c', command]).serves()
     const limit = (bytes: string) => {
-      const { status } = spawnSync('prlimit', [
-        `--fsize=${bytes}:`,
-        '--pid',
-        `${server.process.pid}`,
-      ])
-      assert.equal(status, 0)
+      const args = [`--fsize=${bytes}:`, `--pid=${server.process.pid}`]
+      assert.equal(spawnSync('prlimit', args).status, 0)
     }
     const until = async (isSo: (log: string) => boolean) => {
       while (!isSo(readFileSync(file, 'utf8'))) await new Promise(setImmediate)
@@ -460,18 +460,23 @@ describe('the process', { concurrency: 2 }, () => {
 
   test('loses no line of its log if the reader stalls until the end', async (t) => {
     const server = await launch(t)
-    const agent = new Agent({ keepAlive: true, maxSockets: 4 })
-    t.after(() => agent.destroy())
-    server.process.stdout?.pause()
-    const headers = { 'x-forwarded-for': 'x'.repeat(4_000) } // 2 MB in all, more than a pipe takes
-    const paths = Array.from({ length: 500 }, (_, at) => `/v1/pets/${at}`)
-    await Promise.all(paths.map((path) => send(server, 'GET', path, { agent, headers })))
+    const paths = await fillLog(t, server)
     server.process.kill('SIGTERM')
     server.process.stdout?.resume()
     const { status, stdout } = await server.exited
     assert.equal(status, 0)
     const logged = [...stdout.matchAll(/^\{.*"path":"(.*?)".*\}$/gm)].map(([, path]) => path)
     assert.deepEqual(logged.sort(), paths.sort())
+  })
+
+  test('ends even if nobody reads its log and its errors any more', async (t) => {
+    const command = `${SHELL} --api-key ${KEY} --drain 0 2>&1`
+    const server = await runProgram(t, ['sh', '-c', command]).serves()
+    await fillLog(t, server)
+    await openRequest(t, server)
+    server.process.kill('SIGTERM')
+    assert.deepEqual(await once(server.process, 'exit'), [1, null])
+    server.process.stdout?.resume()
   })
 
   test('SIGHUP without a file of keys changes nothing', async (t) => {

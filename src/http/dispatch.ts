@@ -82,7 +82,7 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
 export function record(service: Service, received: Received, outcome: Outcome): void {
   const { head, route, key, content, started } = received
   if (route?.isQuiet) return
-  const ms = performance.now() - started
+  const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   service.record?.({ head, operation: route?.operation, key, content, ms, ...outcome })
 }
 

@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 import type { Keyring } from './bearer.ts'
-import { clock } from './clock.ts'
 import type { RequestHead, RequestRecord } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 
+type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
 type Members = Readonly<Record<string, string | undefined>>
 
@@ -25,11 +25,7 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
 /** Writes a log in which valid keys are redacted. */
-export function createLog(
-  format: 'text' | 'json' | 'off',
-  keyring: Keyring,
-  stream: Writable = process.stdout,
-): Log {
+export function createLog(format: LogFormat, keyring: Keyring, stream: Writable): Log {
   if (format === 'off') return { event() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
@@ -69,7 +65,7 @@ class LineWriter {
     this.#count++
     if (this.#count > 1) return
     unwritten.add(this)
-    setTimeout(() => this.write(), GATHER_TIME).unref()
+    setTimeout(() => this.write(), GATHER_TIME)
   }
 
   write(): void {
@@ -112,7 +108,7 @@ class LineWriter {
   }
 }
 
-const now = clock(1, (time) => time.toISOString())
+const now = () => new Date().toISOString()
 
 type ShowMember = (name: string, value: string | number) => string
 
@@ -123,7 +119,7 @@ function jsonLine(request: RequestRecord, keyring: Keyring): string {
     `{"time":"${now()}","level":"${reply?.status === 500 ? 'error' : 'info'}"` +
     (head === undefined ? '' : jsonMember('method', keyring.redact(head.method))) +
     (head === undefined ? '' : jsonMember('path', pathOf(head, keyring))) +
-    `,"status":${reply?.status ?? null},"ms":${rounded(ms)},"bytes":${bytes}` +
+    `,"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
     `${otherMembers(request, keyring, jsonMember)}}\n`
   )
 }
@@ -133,7 +129,7 @@ function textLine(request: RequestRecord, keyring: Keyring): string {
   return (
     `${now()} ` +
     (head === undefined ? '- -' : `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}`) +
-    ` ${reply?.status ?? 'no response'} ${rounded(ms)} ms ${bytes} B` +
+    ` ${reply?.status ?? 'no response'} ${ms} ms ${bytes} B` +
     `${otherMembers(request, keyring, textMember)}\n`
   )
 }
@@ -179,10 +175,6 @@ function pathOf({ target }: RequestHead, keyring: Keyring): string {
   if (mark < 0) return redacted
   const query = redacted.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')
   return `${redacted.slice(0, mark)}?${query}`
-}
-
-function rounded(ms: number): number {
-  return Math.round(ms * 1000) / 1000
 }
 
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/

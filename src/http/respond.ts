@@ -1,6 +1,5 @@
 import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
-import { clock } from './clock.ts'
 
 /** What an operation returns: a response that knows no socket. */
 export interface Reply {
@@ -47,7 +46,7 @@ const COMMON_TEXT = textOf(COMMON)
 // A longer string is sent as a Buffer: node would hold it twice.
 const MAX_STRING = 16 * 1024
 
-const date = clock(1_000, (time) => time.toUTCString())
+let lastDate = { second: 0, text: '' }
 const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
 
 /**
@@ -74,7 +73,7 @@ export function respond(
   } else {
     // HTTP/2 has no `shouldKeepAlive`.
     const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
-    const own = [...headersOf(reply, length), 'Date', date()]
+    const own = [...headersOf(reply, length), 'Date', dateText()]
     res.writeHead(status, [...own, ...headers, ...connection])
     res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
@@ -105,9 +104,17 @@ export function responseText(reply: Reply, length: number, moreHeaders: string):
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
-${textOf(headers)}${COMMON_TEXT}Date: ${date()}\r
+${textOf(headers)}${COMMON_TEXT}Date: ${dateText()}\r
 ${moreHeaders}\r
 ${content}`
+}
+
+/** Formatted once a second. */
+function dateText(): string {
+  const second = Math.floor(Date.now() / 1_000)
+  if (second !== lastDate.second)
+    lastDate = { second, text: new Date(second * 1_000).toUTCString() }
+  return lastDate.text
 }
 
 function textOf(headers: readonly string[]): string {

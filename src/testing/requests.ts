@@ -102,7 +102,7 @@ export class RequestLog {
       headers: Object.fromEntries(headers),
       body: redact(Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
-      duration: Math.round(ms * 1000) / 1000,
+      duration: ms,
     }
     this.#requests.push(request)
     this.#size += sizeOf(request)

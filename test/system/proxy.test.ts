@@ -161,6 +161,7 @@ for (const name of Object.keys(PROXIES) as ProxyName[]) {
         }
         const rex = JSON.stringify({ name: 'Rex', categoryId: 1 })
         const created = await ask('POST', '/api/shop/v1/pets', rex)
+        assert.match(String(created.headers['x-request-id']), /^[\w-]{32,36}$/) // the proxy's own
         const read = await ask('GET', String(created.headers.location))
         assert.deepEqual([read.status, read.body], [200, created.body])
         const linked = ({ headers }: Answer) => /^<(.*?)>/.exec(String(headers['link']))?.[1] ?? ''
