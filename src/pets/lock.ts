@@ -1,19 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir, rename, rm } from 'node:fs/promises'
+import { access, constants, readdir, readlink, realpath, rename, rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
-import { isRecord, messageOf } from '../guards.ts'
+import { hasCode, messageOf } from '../guards.ts'
 
 /** Bytes of a path that a socket can have on every system. */
 const MAX_PATH = 103
 const CONTENDER_PREFIX = '?'
 const ANSWER_TIMEOUT = 1_000
 const RETRY_DELAY = 10
-const DEAD = ['ECONNREFUSED', 'ECONNRESET', 'ENOENT']
 
 /**
  * Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as
@@ -87,7 +86,30 @@ async function ask(path: string): Promise<string | undefined> {
   try {
     return await text(socket)
   } catch (error) {
-    const isDead = isRecord(error) && DEAD.includes(String(error['code']))
-    return isDead ? undefined : `a process that does not say who it is: ${messageOf(error)}`
+    if (hasCode(error, 'ECONNREFUSED', 'ECONNRESET', 'ENOENT')) return undefined
+    return `a process that does not say who it is: ${messageOf(error)}`
   }
+}
+
+/** Where a file is, links resolved. */
+export async function realPathOf(file: string): Promise<string> {
+  try {
+    const path = await followLinks(file)
+    await access(dirname(path), constants.W_OK | constants.X_OK)
+    return path
+  } catch (error) {
+    throw new Error(`${file} must be in a folder that this user may write to: ${messageOf(error)}`)
+  }
+}
+
+/** Resolves links, also those to a file that does not exist yet. */
+async function followLinks(path: string): Promise<string> {
+  try {
+    return await realpath(path)
+  } catch (error) {
+    if (!hasCode(error, 'ENOENT')) throw error
+  }
+  const folder = await realpath(dirname(path))
+  const target = await readlink(path).catch(() => undefined)
+  return target === undefined ? join(folder, basename(path)) : followLinks(resolve(folder, target))
 }

@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import type { NewPet } from '../../src/pets/pet.ts'
-import { openSnapshotStore } from '../../src/pets/snapshot.ts'
+import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { Store } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 
@@ -362,7 +362,7 @@ test('refuses what is not a regular file, or not in a folder', async (t) => {
   await assert.rejects(open(t, `${folder}/fifo`), /fifo: must be a regular file$/)
   await assert.rejects(
     open(t, `${folder}/none/pets.json`),
-    /none\/pets\.json must be in a folder that exists/,
+    /none\/pets\.json must be in a folder that this user may write to: ENOENT/,
   )
 })
 
@@ -393,9 +393,9 @@ test('follows 40 links, and refuses a loop', async (t) => {
   const store = await open(t, `${folder}/40`)
   assert.deepEqual(all(store), LINES)
   await store.close()
-  await assert.rejects(open(t, `${folder}/41`), /is a loop of links$/)
+  await assert.rejects(open(t, `${folder}/41`), /ELOOP: too many/)
   fs.symlinkSync('loop', `${folder}/loop`)
-  await assert.rejects(open(t, `${folder}/loop`), /is a loop of links$/)
+  await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
 interface DiskFailure {
@@ -562,34 +562,24 @@ for (const mode of [0o660, 0o600]) {
 
 for (const operation of ['appendFile', 'sync', 'truncate', 'datasync'] as const) {
   for (const after of [0, 1, 2, 3, 4, 5]) {
-    test(`no reset happens if ${operation} ${after + 1} fails, even after a kill`, async (t) => {
-      const path = filed(t, FILE)
-      const store = await open(t, path)
-      await store.add(REX)
-      const end = await failDisk(t, operation, { after, times: 1 })
-      const isReset = await Promise.resolve(store.reset([REX])).catch(() => false)
-      const copy = copyOf(path)
-      end()
-      assert.equal(store.size, isReset ? 1 : 4)
-      assert.deepEqual(all(await open(t, copy)), all(store))
-      assert.equal((await store.add(REX)).ok, true)
-      await store.close()
-      assert.deepEqual(all(await open(t, path)), all(store))
-    })
-
-    test(`starts after a kill in a reset if ${operation} fails from ${after + 1} on`, async (t) => {
-      const path = filed(t, FILE)
-      const store = await open(t, path)
-      await store.add(REX)
-      const end = await failDisk(t, operation, { after })
-      await Promise.resolve(store.reset([REX])).catch(() => false)
-      const copy = copyOf(path)
-      end()
-      assert.ok([1, 4].includes((await open(t, copy)).size))
-      assert.equal((await store.add(REX)).ok, true)
-      await store.close()
-      assert.deepEqual(all(await open(t, path)), all(store))
-    })
+    for (const times of [1, Infinity]) {
+      const fails = `${operation} ${after + 1}${times > 1 ? ' and all that follow fail' : ' fails'}`
+      test(`no reset happens if ${fails}, even after a kill`, async (t) => {
+        const path = filed(t, FILE)
+        const store = await open(t, path)
+        await store.add(REX)
+        const end = await failDisk(t, operation, { after, times })
+        const isReset = await Promise.resolve(store.reset([REX])).catch(() => false)
+        const copy = copyOf(path)
+        end()
+        assert.equal(store.size, isReset ? 1 : 4)
+        assert.deepEqual(all(await open(t, copy)), all(store))
+        assert.equal((await store.add(REX)).ok, true)
+        await store.close()
+        assert.deepEqual(all(await open(t, path)), all(store))
+        assert.ok(!fs.existsSync(`${path}.old`))
+      })
+    }
   }
 }
 
