@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { access, constants, readdir, readlink, realpath, rename, rm } from 'node:fs/promises'
+import { readdir, readlink, realpath, rename, rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
@@ -45,7 +45,7 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
     await rm(own, { force: true })
   }
   try {
-    await once(server.listen(unnamed), 'listening')
+    await once(server.listen(unnamed), 'listening').catch(() => refuseFolder(file))
     await rename(unnamed, own) // a socket of this name is live or dead, never half-open
     await waitForOthers(file, own)
   } catch (error) {
@@ -91,25 +91,18 @@ async function ask(path: string): Promise<string | undefined> {
   }
 }
 
-/** Where a file is, links resolved. */
-export async function realPathOf(file: string): Promise<string> {
-  try {
-    const path = await followLinks(file)
-    await access(dirname(path), constants.W_OK | constants.X_OK)
-    return path
-  } catch (error) {
-    throw new Error(`${file} must be in a folder that this user may write to: ${messageOf(error)}`)
-  }
-}
-
 /** Resolves links, also those to a file that does not exist yet. */
-async function followLinks(path: string): Promise<string> {
+export async function realPathOf(path: string): Promise<string> {
   try {
     return await realpath(path)
   } catch (error) {
-    if (!hasCode(error, 'ENOENT')) throw error
+    if (hasCode(error, 'ELOOP')) throw error
   }
-  const folder = await realpath(dirname(path))
+  const folder = await realpath(dirname(path)).catch(() => refuseFolder(path))
   const target = await readlink(path).catch(() => undefined)
-  return target === undefined ? join(folder, basename(path)) : followLinks(resolve(folder, target))
+  return target === undefined ? join(folder, basename(path)) : realPathOf(resolve(folder, target))
+}
+
+function refuseFolder(file: string): never {
+  throw new Error(`${file} must be in a folder that exists, and that this user may write to`)
 }

@@ -53,8 +53,8 @@ export class SnapshotFiles {
       await this.#openJournal(end)
     }
     const torn = (journal?.size ?? 0) - end
-    if (torn === 0) return
-    this.#report('warn', `${journalPath}: cut off ${torn} bytes after the last complete write`)
+    const cut = `${journalPath}: cut off ${torn} bytes after the last complete write`
+    if (torn > 0) this.#report('warn', cut)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
@@ -190,7 +190,7 @@ export class SnapshotFiles {
     ])
     const isJournal = dev === this.#journal?.dev && ino === this.#journal.ino && size === this.#size
     if (isJournal && isSame(snapshot, this.#snapshot)) return
-    throw new Error('somebody else changed the files, or they may not be on disk')
+    throw new Error('the files are not as this server left them')
   }
 
   /** Keeps somebody else's file under another name. */

@@ -136,17 +136,15 @@ class SnapshotStore implements Store {
   }
 
   /** Queues a task and closes the open batch. */
-  #enqueue(task: () => Promise<void>): Promise<void> {
-    if (this.#closing !== undefined) {
-      return Promise.reject(new Error(`${this.#files.path}: the store is closed`))
-    }
+  async #enqueue(task: () => Promise<void>): Promise<void> {
+    if (this.#closing !== undefined) throw new Error(`${this.#files.path}: the store is closed`)
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
       await this.#undo(error)
       throw error
     })
     this.#queue = done.catch(() => {})
-    return done
+    await done
   }
 
   #openBatch(): Addition[] {

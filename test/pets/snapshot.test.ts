@@ -310,11 +310,6 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
   }
 })
 
-test('refuses a file in a folder that does not exist', async (t) => {
-  const opening = open(t, `${folderOf(t)}/none/pets.json`)
-  await assert.rejects(opening, /pets\.json must be in a folder .* write to: ENOENT/)
-})
-
 test('follows a link to the file and to its lock', async (t) => {
   const folder = folderOf(t)
   fs.symlinkSync('later.json', `${folder}/link.json`)
