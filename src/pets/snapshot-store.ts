@@ -137,7 +137,7 @@ class SnapshotStore implements Store {
 
   /** Queues a task and closes the open batch. */
   async #enqueue(task: () => Promise<void>): Promise<void> {
-    if (this.#closing !== undefined) throw new Error(`${this.#files.path}: the store is closed`)
+    if (this.#closing !== undefined) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
       await this.#undo(error)
@@ -204,10 +204,10 @@ class SnapshotStore implements Store {
   /** Writes the next snapshot while additions go on, and puts it in place. */
   #beginFold(): void {
     const begin = async () => {
-      if (this.#pendingSnapshot !== undefined || this.#files.unfoldedBytes === 0) return
+      if (this.#pendingSnapshot !== undefined) return
       this.#pendingSnapshot = this.#files.prepare(this.values())
       const end = () => this.#enqueue(() => this.#endFold())
-      this.#pendingSnapshot.then(end, end).catch(() => {}) // failures are already reported
+      this.#pendingSnapshot.finally(end).catch(() => {}) // failures are already reported
     }
     this.#enqueue(begin).catch(() => {})
   }

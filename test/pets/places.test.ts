@@ -11,18 +11,17 @@ const REX = { name: 'Rex', categoryId: 7 }
 const FILE = '[\n{"id":1,"name":"Rex","categoryId":7}\n]\n'
 const NOBODY = 65_534
 
-const isRoot = process.getuid?.() === 0
-const mount = folderOf()
-const mayMount = isRoot && spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', mount]).status === 0
-if (mayMount) execFileSync('umount', [mount])
-const rootOnly = { skip: !isRoot && 'only root may take another user' }
+const rootOnly = { skip: process.getuid?.() !== 0 && 'only root may take another user' }
+const folder = folderOf()
+const mayMount = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
+if (mayMount) execFileSync('umount', [folder])
 const mountOnly = { skip: !mayMount && 'nothing may be mounted here' }
 
 /** A file in a folder that everybody may write to. */
-function fileIn(t: TestContext, mode = 0o644): string {
+function fileIn(t: TestContext): string {
   const folder = folderOf(t)
   fs.chmodSync(folder, 0o777)
-  fs.writeFileSync(`${folder}/pets.json`, FILE, { mode })
+  fs.writeFileSync(`${folder}/pets.json`, FILE)
   return `${folder}/pets.json`
 }
 
@@ -45,18 +44,16 @@ async function assertRefused(path: string, reason: RegExp): Promise<void> {
   assert.deepEqual(fs.readdirSync(dirname(path)), folder)
 }
 
-test('refuses a file or a journal that is not a regular file', async (t) => {
-  for (const suffix of ['', '.journal']) {
-    const fifo = fileIn(t)
-    if (suffix === '') fs.unlinkSync(fifo)
-    execFileSync('mkfifo', [fifo + suffix])
-    await assertRefused(fifo, new RegExp(`pets\\.json${suffix}: must be a regular file$`))
-    const folder = fileIn(t)
-    if (suffix === '') fs.unlinkSync(folder)
-    fs.mkdirSync(folder + suffix)
-    await assertRefused(folder, new RegExp(`pets\\.json${suffix}: must be a regular file$`))
-  }
-})
+for (const kind of ['mkfifo', 'mkdir']) {
+  test(`refuses a file or a journal made by ${kind}`, async (t) => {
+    const path = fileIn(t)
+    execFileSync(kind, [`${path}.journal`])
+    await assertRefused(path, /pets\.json\.journal: must be a regular file$/)
+    fs.unlinkSync(path)
+    execFileSync(kind, [path])
+    await assertRefused(path, /pets\.json: must be a regular file$/)
+  })
+}
 
 test('keeps a read-only file, and writes a journal next to it', rootOnly, async (t) => {
   const path = fileIn(t)
@@ -90,12 +87,9 @@ test("keeps another user's file, of which there may be no link", rootOnly, async
     assert.equal((await store.add(REX)).ok, true)
     await store.close()
   })
-  const kept = fs.readdirSync(dirname(path)).filter((name) => name !== 'pets.json')
-  assert.deepEqual(
-    kept.map((name) => fs.readFileSync(`${dirname(path)}/${name}`, 'utf8')),
-    ['theirs'],
-  )
   assert.equal(JSON.parse(fs.readFileSync(path, 'utf8')).length, 2)
+  const [, keptAs = ''] = fs.readdirSync(dirname(path)).sort()
+  assert.equal(fs.readFileSync(`${dirname(path)}/${keptAs}`, 'utf8'), 'theirs')
 })
 
 test('refuses a file that is mounted by itself', mountOnly, async (t) => {
@@ -105,22 +99,10 @@ test('refuses a file that is mounted by itself', mountOnly, async (t) => {
   await assertRefused(path, /pets\.json cannot be replaced: EBUSY/)
 })
 
-test('starts on a full disk, and refuses to begin on one', mountOnly, async (t) => {
+test('refuses to begin on a full disk', mountOnly, async (t) => {
   const folder = folderOf(t)
-  const path = `${folder}/pets.json`
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder])
   t.after(() => execFileSync('umount', ['--lazy', folder]))
-  const fill = () => {
-    assert.throws(() => fs.writeFileSync(`${folder}/filler`, Buffer.alloc(2 ** 20)), /ENOSPC/)
-  }
-  fill()
-  await assertRefused(path, /pets\.json cannot be replaced: ENOSPC/)
-  fs.unlinkSync(`${folder}/filler`)
-  fs.writeFileSync(path, FILE)
-  fill()
-  const store = await open(path)
-  assert.deepEqual(await store.add(REX), { ok: false, reason: 'storage_failed' })
-  assert.equal(store.size, 1)
-  await store.close()
-  assert.deepEqual(fs.readFileSync(path, 'utf8'), FILE)
+  assert.throws(() => fs.writeFileSync(`${folder}/filler`, Buffer.alloc(2 ** 20)), /ENOSPC/)
+  await assertRefused(`${folder}/pets.json`, /pets\.json cannot be replaced: ENOSPC/)
 })

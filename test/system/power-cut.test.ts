@@ -6,8 +6,7 @@ import fs from 'node:fs'
 import { test, type TestContext } from 'node:test'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import { folderOf, KEY, listAll, petsIn, Random, send, words } from '../support.ts'
-import { Disk } from './power-cut-disk.ts'
-import { fill, read } from './power-cut-folder.ts'
+import { Disk, fill, read } from './power-cut-disk.ts'
 import type { Event } from './power-cut-recorder.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
