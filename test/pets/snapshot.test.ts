@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
@@ -177,6 +178,9 @@ const ID_RULE = /json: item 1: id must be an integer from 1 to 999999999999999$/
 const NOT_UTF8 = Buffer.from('[{"id":1,"name":"\xff","categoryId":1}]', 'latin1')
 const NOT_UTF8_LINES = Buffer.from(FILE.replace('Rex', '\xff'), 'latin1')
 const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
+const NAMELESS = `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`
+const MAX = LINES[0]?.replace('Rex', 'Max') ?? ''
+const IS_MISSING = /journal: line 2: pet 4 must come before pet 5, and is missing$/
 const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
   ['an empty file', '', /json: Unexpected end of JSON input$/],
   ['an object', '{}', /json: it must be a JSON array of pets$/],
@@ -184,54 +188,18 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
   ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
   ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
   ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
-  [
-    'a comma after the last pet',
-    `[\n${LINES[0]},\n]`,
-    /json: from line 3 on: it is not valid JSON$/,
-  ],
+  ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
   ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
   ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
-  [
-    'an id that occurs twice, on lines',
-    SAME_ID,
-    /json: line 3: the id 1 must be above 1, the one before$/,
-  ],
-  [
-    'an id that occurs twice, in another layout',
-    SAME_ID.replaceAll('\n', ' '),
-    /json: item 2: the id 1 must be above 1, the one before$/,
-  ],
-  [
-    'a pet that is not valid',
-    `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`,
-    /json: item 2: name must be a string$/,
-  ],
+  ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
+  ['an id again', SAME_ID.replaceAll('\n', ' '), /json: item 2: the id 1 must be above 1, the one/],
+  ['a pet that is not valid', NAMELESS, /json: item 2: name must be a string$/],
   ['bytes that are not UTF-8', NOT_UTF8, /json: it is not valid UTF-8$/],
   ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
-  [
-    'a journal with a gap',
-    FILE,
-    /journal: line 2: pet 4 must come before pet 5, and is missing$/,
-    `x\n${journalLine(FIVE)}`,
-  ],
-  [
-    'another pet in the journal',
-    FILE,
-    /journal: line 1: pet 1 differs from before$/,
-    journalLine(LINES[0]?.replace('Rex', 'Max') ?? ''),
-  ],
-  [
-    'a journal with an item that is no pet',
-    FILE,
-    /journal: line 1: name is required/,
-    journalLine('{"id":4}'),
-  ],
-  [
-    'a journal with a line that is not JSON',
-    FILE,
-    /journal: line 1: Expected/,
-    journalLine('{"id":4'),
-  ],
+  ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
+  ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
+  ['an item that is no pet', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
+  ['a line that is not JSON', FILE, /journal: line 1: Expected/, journalLine('{"id":4')],
 ]
 for (const [what, file, reason, journal] of DAMAGES) {
   test(`refuses ${what} with the place and the reason, and touches nothing`, async (t) => {
@@ -251,25 +219,17 @@ test('refuses a journal whose snapshot is missing, and touches nothing', async (
 })
 
 const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
+const MORE = [...LINES, FOUR]
+const LINE = journalLine(FOUR)
 const JOURNALS: [what: string, journal: string, pets: string[], torn: number][] = [
-  ['a complete line', journalLine(FOUR), [...LINES, FOUR], 0],
+  ['a complete line', LINE, MORE, 0],
   ['a line older than the file', journalLine(...LINES), LINES, 0],
-  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), [...LINES, FOUR], 0],
+  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), MORE, 0],
   ['zeros before old lines', `${'\0'.repeat(99)}\n${journalLine(...LINES)}`, LINES, 0],
-  [
-    'torn lines before a complete one',
-    `["00000000",${FOUR}]\n["\n${journalLine(FOUR)}`,
-    [...LINES, FOUR],
-    0,
-  ],
-  [
-    'a torn line that has its newline',
-    `${journalLine(FOUR)}["00000000",{}]\n`,
-    [...LINES, FOUR],
-    16,
-  ],
-  ['a torn line at the end', `${journalLine(FOUR)}["00`, [...LINES, FOUR], 4],
-  ['a line without its newline', journalLine(FOUR).trimEnd(), LINES, journalLine(FOUR).length - 1],
+  ['torn lines before a complete one', `["00000000",${FOUR}]\n["\n${LINE}`, MORE, 0],
+  ['a torn line that has its newline', `${LINE}["00000000",{}]\n`, MORE, 16],
+  ['a torn line at the end', `${LINE}["00`, MORE, 4],
+  ['a line without its newline', LINE.trimEnd(), LINES, LINE.length - 1],
   ['zeros', '\0'.repeat(5_000), LINES, 5_000],
 ]
 for (const [what, journal, pets, torn] of JOURNALS) {
@@ -420,27 +380,21 @@ function replace(path: string): void {
   fs.renameSync(`${path}.x`, path)
 }
 
+const unlink = (...paths: string[]) => paths.forEach((path) => fs.unlinkSync(path))
 const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] = [
-  ['removes the file', (path) => fs.unlinkSync(path), false],
+  ['removes the file', (path) => unlink(path), false],
   ['replaces the file', (path) => replace(path), true],
   ['writes over the file', (path) => fs.writeFileSync(path, 'theirs'), true],
   ['cuts the file', (path) => fs.truncateSync(path, 9), true],
-  ['removes the journal', (path) => fs.unlinkSync(`${path}.journal`), false],
+  ['removes the journal', (path) => unlink(`${path}.journal`), false],
   ['cuts the journal', (path) => fs.truncateSync(`${path}.journal`, 1), false],
   ['adds to the journal', (path) => fs.appendFileSync(`${path}.journal`, 'theirs'), false],
   ['replaces the journal', (path) => replace(`${path}.journal`), false],
-  [
-    'removes all',
-    (path) => [path, `${path}.journal`].forEach((name) => fs.unlinkSync(name)),
-    false,
-  ],
+  ['removes all', (path) => unlink(path, `${path}.journal`), false],
 ]
+const WHEN = ['at the next addition', 'at the end', 'at the end, if none was added'] as const
 for (const [deed, act, isKept] of STRANGERS) {
-  for (const then of [
-    'at the next addition',
-    'at the end',
-    'at the end, if none was added',
-  ] as const) {
+  for (const then of WHEN) {
     test(`loses nothing to somebody who ${deed}: it is written again ${then}`, async (t) => {
       const path = filed(t, FILE)
       const store = await open(t, path)
@@ -523,4 +477,99 @@ test('a live copy of the journal, then of the file, holds all acknowledged pets'
   }
   isAdding = false
   await Promise.all(adding)
+})
+
+const NOBODY = 65_534
+
+const rootOnly = { skip: process.getuid?.() !== 0 && 'only root may take another user' }
+const folder = folderOf()
+const mayMount = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
+if (mayMount) execFileSync('umount', [folder])
+const mountOnly = { skip: !mayMount && 'nothing may be mounted here' }
+
+/** A file in a folder that everybody may write to. */
+function shared(t: TestContext): string {
+  const path = filed(t, FILE)
+  fs.chmodSync(dirname(path), 0o777)
+  return path
+}
+
+/** Runs a task as a user that may do nothing in particular. */
+async function asNobody(path: string, task: () => Promise<void>): Promise<void> {
+  fs.chmodSync(dirname(dirname(path)), 0o755)
+  process.seteuid?.(NOBODY)
+  try {
+    await task()
+  } finally {
+    process.seteuid?.(0)
+  }
+}
+
+async function assertRefused(t: TestContext, path: string, reason: RegExp): Promise<void> {
+  const folder = fs.readdirSync(dirname(path))
+  await assert.rejects(open(t, path), reason)
+  assert.deepEqual(fs.readdirSync(dirname(path)), folder)
+}
+
+for (const kind of ['mkfifo', 'mkdir']) {
+  test(`refuses a file or a journal made by ${kind}`, async (t) => {
+    const path = shared(t)
+    execFileSync(kind, [`${path}.journal`])
+    await assertRefused(t, path, /pets\.json\.journal: must be a regular file$/)
+    fs.unlinkSync(path)
+    execFileSync(kind, [path])
+    await assertRefused(t, path, /pets\.json: must be a regular file$/)
+  })
+}
+
+test('keeps a read-only file, and writes a journal next to it', rootOnly, async (t) => {
+  const path = shared(t)
+  fs.chmodSync(path, 0o444)
+  fs.chownSync(path, NOBODY, NOBODY)
+  await asNobody(path, async () => {
+    const store = await open(t, path)
+    await store.add(REX)
+    await store.reset([REX, REX]) // opens the journal again
+    assert.equal((await store.add(REX)).ok, true)
+    assert.equal(fs.statSync(path).mode & 0o777, 0o444)
+    await store.close()
+  })
+})
+
+test('refuses a file in a sticky folder that another user owns', rootOnly, async (t) => {
+  const path = shared(t)
+  fs.chmodSync(dirname(path), 0o1777)
+  await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
+})
+
+test("keeps another user's file, of which there may be no link", rootOnly, async (t) => {
+  const path = shared(t)
+  await asNobody(path, async () => {
+    const store = await open(t, path)
+    process.seteuid?.(0)
+    fs.unlinkSync(path)
+    fs.writeFileSync(path, 'theirs', { mode: 0o600 })
+    process.seteuid?.(NOBODY)
+    await store.add(REX) // fails, and mends the file
+    assert.equal((await store.add(REX)).ok, true)
+    await store.close()
+  })
+  assert.equal(JSON.parse(fs.readFileSync(path, 'utf8')).length, 4)
+  const [, keptAs = ''] = fs.readdirSync(dirname(path)).sort()
+  assert.equal(fs.readFileSync(`${dirname(path)}/${keptAs}`, 'utf8'), 'theirs')
+})
+
+test('refuses a file that is mounted by itself', mountOnly, async (t) => {
+  const path = shared(t)
+  execFileSync('mount', ['--bind', shared(t), path])
+  t.after(() => execFileSync('umount', [path]))
+  await assertRefused(t, path, /pets\.json cannot be replaced: EBUSY/)
+})
+
+test('refuses to begin on a full disk', mountOnly, async (t) => {
+  const folder = folderOf(t)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder])
+  t.after(() => execFileSync('umount', ['--lazy', folder]))
+  assert.throws(() => fs.writeFileSync(`${folder}/filler`, Buffer.alloc(2 ** 20)), /ENOSPC/)
+  await assertRefused(t, `${folder}/pets.json`, /pets\.json cannot be replaced: ENOSPC/)
 })
