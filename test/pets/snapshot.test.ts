@@ -58,10 +58,6 @@ function journalLine(...pets: string[]): string {
   return `["${crc32(checked).toString(16).padStart(8, '0')}"${checked}]\n`
 }
 
-function linesIn(path: string): string[] {
-  return fs.readFileSync(path, 'utf8').split('\n').slice(0, -1)
-}
-
 /** Copies what a start would find if the server were killed now. */
 function copyOf(path: string): string {
   fs.copyFileSync(`${path}.journal`, `${path}.2.journal`)
@@ -85,10 +81,8 @@ test('journals each write as a line with a CRC-32, and writes the file at the en
   for (const [at, json] of LINES.entries())
     assert.deepEqual(added[at], { ok: true, id: at + 1, json })
   const [first = '', ...rest] = LINES
-  assert.equal(
-    fs.readFileSync(`${path}.journal`, 'utf8'),
-    journalLine(first) + journalLine(...rest),
-  )
+  const journal = fs.readFileSync(`${path}.journal`, 'utf8')
+  assert.equal(journal, journalLine(first) + journalLine(...rest))
   await store.close()
   assert.equal(fs.readFileSync(path, 'utf8'), FILE)
   assert.deepEqual(fs.readdirSync(dirname(path)), ['pets.json'])
@@ -130,7 +124,7 @@ const LAYOUTS: [layout: string, file: string, pets: string[]][] = [
   ['a pet a line, but no newline at the end', FILE.trimEnd(), LINES],
   ['all on one line', `[${LINES.join(',')}]`, LINES],
   [
-    'a member a line, as jq prints it',
+    'a member a line, as by jq',
     JSON.stringify(JSON.parse(`[${FIVE},${SIX}]`), null, 2),
     [FIVE, SIX],
   ],
@@ -212,12 +206,6 @@ for (const [what, file, reason, journal] of DAMAGES) {
   })
 }
 
-test('refuses a journal whose snapshot is missing, and touches nothing', async (t) => {
-  const path = filed(t, undefined, '')
-  await assert.rejects(open(t, path), /pets\.json is missing, but not .*pets\.json\.journal/)
-  assert.deepEqual(fs.readdirSync(dirname(path)), ['pets.json.journal'])
-})
-
 const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
 const MORE = [...LINES, FOUR]
 const LINE = journalLine(FOUR)
@@ -270,10 +258,7 @@ test('follows a link to the file and to its lock', async (t) => {
   const folder = folderOf(t)
   fs.symlinkSync('later.json', `${folder}/link.json`)
   await (await open(t, `${folder}/link.json`)).add(REX)
-  await assert.rejects(
-    open(t, `${folder}/later.json`),
-    /is in use by process \d+ on .+ since \d{4}-/,
-  )
+  await assert.rejects(open(t, `${folder}/later.json`), /in use by process \d+ on .+ since \d{4}-/)
 })
 
 test('follows a link from where it really is, if its folder is a link as well', async (t) => {
@@ -351,12 +336,11 @@ for (const { what, reason, begin } of OUTAGES) {
     assert.deepEqual(all(await open(t, copy.replace('.away', ''))), LINES)
     assert.equal(await store.isWritable(), true)
     assert.equal((await store.add(REX)).ok, true)
-    const [failed = '', recovered, ...more] = reports.get(store) ?? []
+    const [failed = '', ...more] = reports.get(store) ?? []
     assert.ok(failed.startsWith(`error: ${path} cannot be written: ${reason}`), failed)
-    assert.equal(recovered, `info: ${path} can be written again`)
-    assert.deepEqual(more, [])
+    assert.deepEqual(more, [`info: ${path} can be written again`])
     await store.close()
-    assert.equal(linesIn(path).length, 6)
+    assert.equal((await open(t, path)).size, 4)
   })
 }
 
@@ -449,7 +433,7 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
   const end = await failDisk(t, 'sync')
   await assert.rejects(
     async () => store.close(),
-    /pets\.json could not be completed; keep .*pets\.json\.journal with it: EIO/,
+    /not be completed; keep .*\.journal with it: EIO/,
   )
   end()
   assert.equal((await adding).ok, true)
@@ -480,7 +464,6 @@ test('a live copy of the journal, then of the file, holds all acknowledged pets'
 })
 
 const NOBODY = 65_534
-
 const rootOnly = { skip: process.getuid?.() !== 0 && 'only root may take another user' }
 const folder = folderOf()
 const mayMount = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
@@ -521,6 +504,11 @@ for (const kind of ['mkfifo', 'mkdir']) {
     await assertRefused(t, path, /pets\.json: must be a regular file$/)
   })
 }
+
+test('refuses a journal whose snapshot is missing', async (t) => {
+  const path = filed(t, undefined, '')
+  await assertRefused(t, path, /pets\.json is missing, but not .*pets\.json\.journal: restore it$/)
+})
 
 test('keeps a read-only file, and writes a journal next to it', rootOnly, async (t) => {
   const path = shared(t)
