@@ -117,7 +117,7 @@ export function readSeed(path: string): NewPet[] {
   const input = parseJson(readText(path))
   if (!input.ok) throw new Error(`${mustHold}: ${input.reason}`)
   const pets = validateNewPets(input.value)
-  if (!pets.ok) throw new Error(`${mustHold}: ${pets.issues.join('; ')}`)
+  if (!pets.ok) throw new Error(`${mustHold}: ${pets.reason}`)
   return pets.value
 }
 

@@ -2,6 +2,11 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
+/** Whether an error of Node has one of these codes. */
+export function hasCode(error: unknown, ...codes: string[]): boolean {
+  return isRecord(error) && codes.includes(String(error['code']))
+}
+
 /** An AggregateError has an error for each address of a host. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ')

@@ -148,7 +148,7 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
 export function readNewPets(name: string, input: unknown): NewPet[] {
   const pets = validateNewPets(input)
   if (pets.ok) return pets.value
-  const message = `${name} must be an array of NewPet: ${pets.issues.join('; ')}`
+  const message = `${name} must be an array of NewPet: ${pets.reason}`
   throw withCode('invalid_pet', new TypeError(message))
 }
 

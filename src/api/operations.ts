@@ -22,7 +22,7 @@ export function listPets(context: Context): Handler {
   const readListQuery = createListQueryReader()
   return ({ query }) => {
     const read = readListQuery(query)
-    if (!read.ok) return refuse('badQuery', read.issues.join('; '))
+    if (!read.ok) return refuse('badQuery', read.reason)
     const { json, next } = context.store.page(read.value)
     if (next === undefined) return { status: 200, body: json }
     const { limit, status } = read.value
@@ -38,7 +38,7 @@ export function createPet(context: Context): Handler {
     const input = parseJsonBytes(body)
     if (!input.ok) return refuse('badJson', input.reason)
     const pet = validateNewPet(input.value)
-    if (!pet.ok) return refuse('badPet', pet.issues.join('; '))
+    if (!pet.ok) return refuse('badPet', pet.reason)
     const added = context.store.add(pet.value)
     return added instanceof Promise ? added.then(respond) : respond(added)
   }

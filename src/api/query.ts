@@ -1,4 +1,5 @@
-import { isPetStatus, PET_STATUSES, type Result } from '../pets/pet.ts'
+import type { Parsed } from '../pets/json.ts'
+import { isPetStatus, PET_STATUSES } from '../pets/pet.ts'
 import type { PageQuery } from '../pets/store.ts'
 
 const DEFAULT_LIMIT = 20
@@ -9,8 +10,8 @@ const MAX_KNOWN = 1_000
 const MAX_KNOWN_LENGTH = 200
 
 /** Caches queries: parsing one costs more than building its page. */
-export function createListQueryReader(): (query: string) => Result<PageQuery> {
-  const known = new Map<string, Result<PageQuery>>()
+export function createListQueryReader(): (query: string) => Parsed<PageQuery> {
+  const known = new Map<string, Parsed<PageQuery>>()
   return (query) => {
     const read = known.get(query)
     if (read !== undefined) return read
@@ -21,8 +22,8 @@ export function createListQueryReader(): (query: string) => Result<PageQuery> {
   }
 }
 
-/** Reports every parameter that is wrong; ignores unknown ones. */
-function parseListQuery(query: string): Result<PageQuery> {
+/** The reason names every parameter that is wrong. Ignores unknown ones. */
+function parseListQuery(query: string): Parsed<PageQuery> {
   const parameters = new URLSearchParams(`?${query}`) // which drops only this question mark
   const issues: string[] = []
   function read(name: string, isValid: (text: string) => boolean, mustBe: string) {
@@ -34,7 +35,7 @@ function parseListQuery(query: string): Result<PageQuery> {
   const limit = read('limit', isLimit, 'an integer from 1 to 100') ?? DEFAULT_LIMIT
   const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? 0
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
-  if (issues.length > 0) return { ok: false, issues }
+  if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
   // Ids stay below 2^53: an `after` beyond, even if rounded, leads to the empty page.
   const page = { limit: Number(limit), after: Number(after) }
   return { ok: true, value: isPetStatus(status) ? { ...page, status } : page }

@@ -28,9 +28,7 @@ export function parseJson(text: string): Parsed<unknown> {
 
 /** Parses bytes, which must be UTF-8, like {@link parseJson}. */
 export function parseJsonBytes(bytes: Buffer): Parsed<unknown> {
-  const text = bytes.toString()
-  // Decoding replaces invalid UTF-8 by U+FFFD.
-  if (!text.includes('\ufffd') || isUtf8(bytes)) return parseJson(text)
+  if (isUtf8(bytes)) return parseJson(bytes.toString())
   return { ok: false, reason: 'it is not valid UTF-8' }
 }
 

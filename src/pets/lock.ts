@@ -1,19 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir, rename, rm } from 'node:fs/promises'
+import { readdir, readlink, realpath, rename, rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
-import { isRecord, messageOf } from '../guards.ts'
+import { hasCode, messageOf } from '../guards.ts'
 
 /** Bytes of a path that a socket can have on every system. */
 const MAX_PATH = 103
 const CONTENDER_PREFIX = '?'
 const ANSWER_TIMEOUT = 1_000
 const RETRY_DELAY = 10
-const DEAD = ['ECONNREFUSED', 'ECONNRESET', 'ENOENT']
 
 /**
  * Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as
@@ -46,7 +45,7 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
     await rm(own, { force: true })
   }
   try {
-    await once(server.listen(unnamed), 'listening')
+    await once(server.listen(unnamed), 'listening').catch(() => refuseFolder(file))
     await rename(unnamed, own) // a socket of this name is live or dead, never half-open
     await waitForOthers(file, own)
   } catch (error) {
@@ -87,7 +86,23 @@ async function ask(path: string): Promise<string | undefined> {
   try {
     return await text(socket)
   } catch (error) {
-    const isDead = isRecord(error) && DEAD.includes(String(error['code']))
-    return isDead ? undefined : `a process that does not say who it is: ${messageOf(error)}`
+    if (hasCode(error, 'ECONNREFUSED', 'ECONNRESET', 'ENOENT')) return undefined
+    return `a process that does not say who it is: ${messageOf(error)}`
   }
+}
+
+/** Resolves links, also those to a file that does not exist yet. */
+export async function realPathOf(path: string): Promise<string> {
+  try {
+    return await realpath(path)
+  } catch (error) {
+    if (hasCode(error, 'ELOOP')) throw error
+  }
+  const folder = await realpath(dirname(path)).catch(() => refuseFolder(path))
+  const target = await readlink(path).catch(() => undefined)
+  return target === undefined ? join(folder, basename(path)) : realPathOf(resolve(folder, target))
+}
+
+function refuseFolder(file: string): never {
+  throw new Error(`${file} must be in a folder that exists, and that this user may write to`)
 }

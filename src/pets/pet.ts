@@ -1,11 +1,8 @@
 import { isRecord } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
-import { parseJson } from './json.ts'
+import { type Parsed, parseJson } from './json.ts'
 
 export type { GetPetState, Int64, NewPet, Pet, PetStatus } from '../types.ts'
-
-/** A valid value, or one message for each problem of the input. */
-export type Result<T> = { ok: true; value: T } | { ok: false; issues: readonly string[] }
 
 export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold']
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
@@ -15,10 +12,10 @@ const MUST_BE = {
   categoryId: 'must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits',
   status: `must be one of ${PET_STATUSES.join(', ')}, or left out`,
 }
-const HAS_ID = { ok: false, issues: ['id must be left out: the store assigns 1, 2, 3 …'] } as const
+const HAS_ID = { ok: false, reason: 'id must be left out: the store assigns 1, 2, 3 …' } as const
 
 export function isPetStatus(value: unknown): value is PetStatus {
-  return value === 'available' || value === 'pending' || value === 'sold'
+  return PET_STATUSES.some((status) => status === value)
 }
 
 function isInt64(value: unknown): value is Int64 {
@@ -26,10 +23,10 @@ function isInt64(value: unknown): value is Int64 {
   return Number.isSafeInteger(value)
 }
 
-/** Validates a NewPet; unknown members are dropped. */
-export function validateNewPet(input: unknown): Result<NewPet> {
+/** Validates a NewPet; unknown members are dropped. The reason names all that are wrong. */
+export function validateNewPet(input: unknown): Parsed<NewPet> {
   if (!isRecord(input) || Array.isArray(input)) {
-    return { ok: false, issues: ['a pet must be an object'] }
+    return { ok: false, reason: 'a pet must be an object' }
   }
   const { name, categoryId, status } = input
   const hasName = typeof name === 'string'
@@ -43,23 +40,21 @@ export function validateNewPet(input: unknown): Result<NewPet> {
   if (!hasName) issues.push(issue('name', name))
   if (!hasCategoryId) issues.push(issue('categoryId', categoryId))
   if (!hasStatus) issues.push(issue('status', status))
-  return { ok: false, issues }
+  return { ok: false, reason: issues.join('; ') }
 }
 
 function issue(member: keyof typeof MUST_BE, value: unknown): string {
   return `${member} ${value === undefined ? 'is required and ' : ''}${MUST_BE[member]}`
 }
 
-/** Validates an array of NewPet without ids; the issue is that of the first invalid item. */
-export function validateNewPets(input: unknown): Result<NewPet[]> {
-  if (!Array.isArray(input)) return { ok: false, issues: ['it is not an array'] }
+/** Validates an array of NewPet without ids; the reason names the first invalid item. */
+export function validateNewPets(input: unknown): Parsed<NewPet[]> {
+  if (!Array.isArray(input)) return { ok: false, reason: 'it is not an array' }
   const pets: NewPet[] = []
   for (const item of input) {
     const hasId = isRecord(item) && 'id' in item
     const pet = hasId ? HAS_ID : validateNewPet(item)
-    if (!pet.ok) {
-      return { ok: false, issues: [`in item ${pets.length + 1}, ${pet.issues.join('; ')}`] }
-    }
+    if (!pet.ok) return { ok: false, reason: `in item ${pets.length + 1}, ${pet.reason}` }
     pets.push(pet.value)
   }
   return { ok: true, value: pets }
@@ -81,7 +76,7 @@ export function parsePet(json: string): Pet {
 /** @throws Error that says what is wrong with the pet. */
 export function readPet(input: unknown): Pet {
   const pet = validateNewPet(input)
-  if (!pet.ok) throw new Error(pet.issues.join('; '))
+  if (!pet.ok) throw new Error(pet.reason)
   const id = isRecord(input) ? input['id'] : undefined
   if (typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID) {
     return { id, ...pet.value }

@@ -1,12 +1,11 @@
 import type { Stats } from 'node:fs'
 import { type FileHandle, link, open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { isRecord, messageOf } from '../guards.ts'
+import { hasCode, messageOf } from '../guards.ts'
 import { journalLine, readJournal, readSnapshot, snapshotPieces } from './snapshot-format.ts'
 import type { MemoryStore, Report } from './store.ts'
 
 const PROBE = Buffer.alloc(4 * 1024, ' ')
-const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 
 /** A snapshot, only replaced whole, and the journal of what came since. Serialize its calls. */
 export class SnapshotFiles {
@@ -14,7 +13,7 @@ export class SnapshotFiles {
   readonly #report: Report
   #snapshot: Stats | undefined // of the file that is ours
   #journal: Stats | undefined // of the file that is ours; undefined until the rename is synced
-  #handle: FileHandle | undefined
+  #journalFile: FileHandle | undefined
   #end = 0 // of the last acknowledged line of the journal
   #folded = 0 // journal offset covered by the last snapshot
   #size = 0 // expected size of the journal; exceeds #end after a failed write
@@ -26,10 +25,6 @@ export class SnapshotFiles {
 
   get snapshotBytes(): number {
     return this.#snapshot?.size ?? 0
-  }
-
-  get journalBytes(): number {
-    return this.#end
   }
 
   /** Bytes of the journal that no snapshot covers. */
@@ -45,12 +40,21 @@ export class SnapshotFiles {
     const journal = await readDurably(journalPath, async (file) => {
       end = await readJournal(file, memory)
     })
-    if (this.#snapshot !== undefined) await this.#openJournal(end)
-    else if (journal === undefined) await this.fold(memory.values())
-    else throw new Error(`${this.path} is missing, but not ${journalPath}: restore it`)
+    if (this.#snapshot === undefined && journal !== undefined) {
+      throw new Error(`${this.path} is missing, but not ${journalPath}: restore it`)
+    }
+    try {
+      await this.fold(memory.values()) // proves that FILE can be replaced
+    } catch (error) {
+      await unlink(`${this.path}.new`).catch(ignoreMissing)
+      if (this.#snapshot === undefined || !isNoRoom(error)) {
+        throw new Error(`${this.path} cannot be replaced: ${messageOf(error)}`)
+      }
+      await this.#openJournal(end)
+    }
     const torn = (journal?.size ?? 0) - end
-    if (torn === 0) return
-    this.#report('warn', `${journalPath}: cut off ${torn} bytes after the last complete write`)
+    const cut = `${journalPath}: cut off ${torn} bytes after the last complete write`
+    if (torn > 0) this.#report('warn', cut)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
@@ -100,6 +104,24 @@ export class SnapshotFiles {
     await this.place(await this.prepare(pets))
   }
 
+  /** Replaces the pets by others. If that fails, FILE is put back: a kill must not show them. */
+  async replace(pets: Iterable<string>): Promise<void> {
+    const oldPath = `${this.path}.old`
+    const old = this.#snapshot
+    const next = await this.prepare(pets)
+    await unlink(oldPath).catch(ignoreMissing)
+    await link(this.path, oldPath).catch(() => {}) // not every disk has links
+    try {
+      await this.place(next)
+    } catch (error) {
+      const failure = await rename(oldPath, this.path).catch(String)
+      if (failure === undefined) this.#snapshot = old
+      throw error
+    } finally {
+      await unlink(oldPath).catch(() => {})
+    }
+  }
+
   /** Folds unless the files are in order and the journal is empty. */
   async complete(pets: Iterable<string>): Promise<void> {
     const error = await this.#check().catch(String)
@@ -109,60 +131,55 @@ export class SnapshotFiles {
   /** Puts the files in order after a failure, and proves that there is room. */
   async repair(pets: Iterable<string>): Promise<void> {
     try {
-      await this.#truncateJournal()
+      await this.#check()
+      await this.#openJournal(this.#end)
       await this.#write(PROBE)
-      await this.#truncateJournal()
+      await this.#openJournal(this.#end)
     } catch (error) {
-      if (isRecord(error) && NO_ROOM.includes(String(error['code']))) throw error
+      if (isNoRoom(error)) throw error
       await this.fold(pets)
     }
   }
 
-  /** Leaves nothing but a snapshot of all pets. */
-  async close(pets: Iterable<string>): Promise<void> {
-    await this.complete(pets)
-    await this.#handle?.close()
+  /** Removes the journal, which must be empty. */
+  async close(): Promise<void> {
+    await this.#journalFile?.close()
     await unlink(`${this.path}.journal`).catch(ignoreMissing)
     await this.#syncNames()
   }
 
   /** Removes what was written in vain, whatever FILE is: a kill must not bring it back. */
   async #takeBack(): Promise<void> {
-    const stats = await this.#handle?.stat()
+    const stats = await this.#journalFile?.stat()
     if (stats?.size !== this.#size) return // somebody else changed it
-    await this.#handle?.truncate(this.#end)
+    await this.#journalFile?.truncate(this.#end)
     this.#size = this.#end
-  }
-
-  /** Cuts off what follows the last acknowledged line of the journal. */
-  async #truncateJournal(): Promise<void> {
-    await this.#check()
-    await this.#openJournal(this.#end)
   }
 
   /** Opens the journal, and cuts off what follows a line. */
   async #openJournal(end: number): Promise<void> {
+    const mode = (this.#snapshot?.mode ?? 0) | 0o600 // FILE may be read-only
     this.#journal = undefined
-    await this.#handle?.close()
-    this.#handle = await open(`${this.path}.journal`, 'a', this.#snapshot?.mode)
-    await this.#handle.truncate(end)
-    await this.#handle.datasync()
+    await this.#journalFile?.close()
+    this.#journalFile = await open(`${this.path}.journal`, 'a', mode)
+    await this.#journalFile.truncate(end)
+    await this.#journalFile.datasync()
     await this.#syncNames()
-    this.#journal = await this.#handle.stat()
+    this.#journal = await this.#journalFile.stat()
     this.#size = end
     this.#end = end
     this.#folded = Math.min(this.#folded, end)
   }
 
   async #write(bytes: Buffer): Promise<void> {
-    if (this.#handle === undefined) return
+    if (this.#journalFile === undefined) return
     let at = 0
     while (at < bytes.length) {
-      const { bytesWritten } = await this.#handle.write(bytes, at) // may write a part
+      const { bytesWritten } = await this.#journalFile.write(bytes, at) // may write a part
       this.#size += bytesWritten
       at += bytesWritten
     }
-    await Promise.all([this.#handle.datasync(), this.#check()])
+    await Promise.all([this.#journalFile.datasync(), this.#check()])
   }
 
   /** Rejects unless both files are ours and on disk, and the journal is as long as it must be. */
@@ -173,7 +190,7 @@ export class SnapshotFiles {
     ])
     const isJournal = dev === this.#journal?.dev && ino === this.#journal.ino && size === this.#size
     if (isJournal && isSame(snapshot, this.#snapshot)) return
-    throw new Error('somebody else changed the files, or they may not be on disk')
+    throw new Error('the files are not as this server left them')
   }
 
   /** Keeps somebody else's file under another name. */
@@ -181,7 +198,7 @@ export class SnapshotFiles {
     const found = await stat(this.path).catch(ignoreMissing)
     if (found === undefined || isSame(found, this.#snapshot)) return
     const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
-    await link(this.path, keptAs)
+    await link(this.path, keptAs).catch(() => rename(this.path, keptAs)) // others' files: no link
     this.#report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
   }
 
@@ -192,16 +209,16 @@ export class SnapshotFiles {
 }
 
 function isSame(found: Stats, own: Stats | undefined): boolean {
-  return (
-    found.dev === own?.dev &&
-    found.ino === own.ino &&
-    found.size === own.size &&
-    found.mtimeMs === own.mtimeMs
-  )
+  const members = ['dev', 'ino', 'size', 'mtimeMs'] as const
+  return members.every((member) => found[member] === own?.[member])
 }
 
-function ignoreMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error
+function isNoRoom(error: unknown): boolean {
+  return hasCode(error, 'ENOSPC', 'EDQUOT', 'EFBIG')
+}
+
+function ignoreMissing(error: unknown): undefined {
+  if (!hasCode(error, 'ENOENT')) throw error
 }
 
 /** Reads a file if there is one, and makes sure that it is on disk. An error names the file. */
@@ -214,12 +231,11 @@ async function readDurably(
   if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
   const handle = await open(path)
   try {
-    const stats = await handle.stat()
     await read(handle).catch((error) => {
       throw new Error(`${path}: ${messageOf(error)}`)
     })
     await handle.sync()
-    return stats
+    return found
   } finally {
     await handle.close()
   }

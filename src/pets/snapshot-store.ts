@@ -1,17 +1,11 @@
 import type { Stats } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { messageOf } from '../guards.ts'
+import { realPathOf, takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
-import type { SnapshotFiles } from './snapshot-files.ts'
-import {
-  type Added,
-  FULL,
-  MemoryStore,
-  type Page,
-  type PageQuery,
-  type Report,
-  type Store,
-} from './store.ts'
+import { SnapshotFiles } from './snapshot-files.ts'
+import type { Added, Page, PageQuery, Report, Store } from './store.ts'
+import { FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
@@ -24,13 +18,36 @@ const QUIET_TURNS = 16
 const FAILED: Added = { ok: false, reason: 'storage_failed' }
 
 /**
+ * Opens a store in a JSON file, which is created if it is missing.
+ *
+ * @throws Error that names the file and what is wrong.
+ */
+export async function openSnapshotStore(
+  file: string,
+  maxBytes: number,
+  report: Report,
+): Promise<Store> {
+  const path = await realPathOf(file)
+  const release = await takeLock(path)
+  try {
+    const files = new SnapshotFiles(path, report)
+    const memory = new MemoryStore(maxBytes, report)
+    await files.open(memory)
+    return new SnapshotStore(files, memory, release, report)
+  } catch (error) {
+    await release()
+    throw error
+  }
+}
+
+/**
  * Keeps pets in memory and on disk. Additions go to the journal, all that arrive during a write in
  * the next one, and are acknowledged when they are on disk. Folding writes the snapshot from
  * memory, and empties the journal.
  */
-export class SnapshotStore implements Store {
+class SnapshotStore implements Store {
   readonly #files: SnapshotFiles
-  readonly #memory: MemoryStore
+  #memory: MemoryStore
   readonly #release: () => Promise<void>
   readonly #report: Report
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
@@ -52,7 +69,6 @@ export class SnapshotStore implements Store {
     this.#memory = memory
     this.#release = release
     this.#report = report
-    this.#beginFold()
   }
 
   get size(): number {
@@ -78,20 +94,19 @@ export class SnapshotStore implements Store {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing !== undefined) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      const addition = { pet, resolve }
-      if (this.#batch !== undefined) this.#batch.push(addition)
-      else this.#openBatch(addition)
+      this.#batch ??= this.#openBatch()
+      this.#batch.push({ pet, resolve })
     })
   }
 
   async reset(pets: readonly NewPet[]): Promise<boolean> {
-    const fresh = new MemoryStore(this.#memory.maxBytes)
+    const fresh = new MemoryStore(this.#memory.maxBytes, this.#report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
       await this.#repair()
       await this.#foldAll() // so that nothing in the journal can follow the fresh pets
-      await this.#files.fold(fresh.values())
-      this.#memory.reset(pets)
+      await this.#files.replace(fresh.values())
+      this.#memory = fresh
     })
     return true
   }
@@ -114,8 +129,8 @@ export class SnapshotStore implements Store {
   async #completeFiles(): Promise<void> {
     const { path } = this.#files
     try {
-      await this.#endFold().catch(() => {})
-      await this.#files.close(this.values())
+      await this.#foldAll()
+      await this.#files.close()
     } catch (error) {
       const why = messageOf(error)
       throw new Error(`${path} could not be completed; keep ${path}.journal with it: ${why}`)
@@ -125,23 +140,21 @@ export class SnapshotStore implements Store {
   }
 
   /** Queues a task and closes the open batch. */
-  #enqueue(task: () => Promise<void>): Promise<void> {
-    if (this.#closing !== undefined) {
-      return Promise.reject(new Error(`${this.#files.path}: the store is closed`))
-    }
+  async #enqueue(task: () => Promise<void>): Promise<void> {
+    if (this.#closing !== undefined) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
       await this.#undo(error)
       throw error
     })
     this.#queue = done.catch(() => {})
-    return done
+    await done
   }
 
-  #openBatch(first: Addition): void {
-    const batch = [first]
+  #openBatch(): Addition[] {
+    const batch: Addition[] = []
     void this.#enqueue(() => this.#write(batch))
-    this.#batch = batch
+    return batch
   }
 
   async #write(batch: Addition[]): Promise<void> {
@@ -195,10 +208,10 @@ export class SnapshotStore implements Store {
   /** Writes the next snapshot while additions go on, and puts it in place. */
   #beginFold(): void {
     const begin = async () => {
-      if (this.#pendingSnapshot !== undefined || this.#files.journalBytes === 0) return
+      if (this.#pendingSnapshot !== undefined) return
       this.#pendingSnapshot = this.#files.prepare(this.values())
       const end = () => this.#enqueue(() => this.#endFold())
-      this.#pendingSnapshot.then(end, end).catch(() => {}) // failures are already reported
+      this.#pendingSnapshot.finally(end).catch(() => {}) // failures are already reported
     }
     this.#enqueue(begin).catch(() => {})
   }
@@ -219,7 +232,8 @@ export class SnapshotStore implements Store {
     if (!this.#isFailing) return
     await this.#endFold().catch(() => {})
     await this.#files.repair(this.values())
-    this.#reportHealth()
+    this.#isFailing = false
+    this.#report('info', `${this.#files.path} can be written again`)
   }
 
   async #tryRepair(): Promise<void> {
@@ -228,17 +242,9 @@ export class SnapshotStore implements Store {
 
   /** Removes from the disk what failed halfway: a kill must not bring back what is refused. */
   async #undo(error: unknown): Promise<void> {
-    this.#reportHealth(error)
+    const reason = `${this.#files.path} cannot be written: ${messageOf(error)}`
+    if (!this.#isFailing) this.#report('error', reason)
+    this.#isFailing = true
     await this.#tryRepair()
-  }
-
-  /** Reports that the files cannot be written, or, without an error, that they can be again. */
-  #reportHealth(error?: unknown): void {
-    const isFailing = error !== undefined
-    if (isFailing === this.#isFailing) return
-    this.#isFailing = isFailing
-    if (isFailing) {
-      this.#report('error', `${this.#files.path} cannot be written: ${messageOf(error)}`)
-    } else this.#report('info', `${this.#files.path} can be written again`)
   }
 }

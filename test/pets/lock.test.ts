@@ -78,7 +78,7 @@ test('an owner that lacks file descriptors to respond at once keeps its lock', a
 
 test('refuses a path that no socket can have, with the reason', async (t) => {
   const folder = folderOf(t)
-  await assert.rejects(takeLock(`${folder}/none/pets`), /^Error: listen (?:ENOENT|EACCES)/)
+  await assert.rejects(takeLock(`${folder}/none/pets`), /pets must be in a folder that exists/)
   const room = 103 - Buffer.byteLength(`${folder}/.lock.12345678`)
   await takeAndRelease(`${folder}/${'x'.repeat(room)}`)
   const tooLong = takeLock(`${folder}/${'x'.repeat(room + 1)}`)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { open as openFile, watch } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import type { NewPet } from '../../src/pets/pet.ts'
-import { openSnapshotStore } from '../../src/pets/snapshot.ts'
+import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { Store } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 
@@ -58,10 +58,6 @@ function journalLine(...pets: string[]): string {
   return `["${crc32(checked).toString(16).padStart(8, '0')}"${checked}]\n`
 }
 
-function linesIn(path: string): string[] {
-  return fs.readFileSync(path, 'utf8').split('\n').slice(0, -1)
-}
-
 /** Copies what a start would find if the server were killed now. */
 function copyOf(path: string): string {
   fs.copyFileSync(`${path}.journal`, `${path}.2.journal`)
@@ -85,10 +81,8 @@ test('journals each write as a line with a CRC-32, and writes the file at the en
   for (const [at, json] of LINES.entries())
     assert.deepEqual(added[at], { ok: true, id: at + 1, json })
   const [first = '', ...rest] = LINES
-  assert.equal(
-    fs.readFileSync(`${path}.journal`, 'utf8'),
-    journalLine(first) + journalLine(...rest),
-  )
+  const journal = fs.readFileSync(`${path}.journal`, 'utf8')
+  assert.equal(journal, journalLine(first) + journalLine(...rest))
   await store.close()
   assert.equal(fs.readFileSync(path, 'utf8'), FILE)
   assert.deepEqual(fs.readdirSync(dirname(path)), ['pets.json'])
@@ -123,39 +117,35 @@ const FIVE = '{"id":5,"name":"Rex","categoryId":7}'
 const SIX = FIVE.replace('5', '6')
 const NINE = '{"id":9,"name":"","categoryId":1}'
 const NESTED = '{"x":{"y":["]",1]},"name":"\\u0041},]","id":2,\n"categoryId":7.0}'
-const LAYOUTS: { layout: string; file: string; pets: string[] }[] = [
-  { layout: 'an empty array', file: '[]', pets: [] },
-  { layout: 'an empty array with spaces', file: ' \r\n\t[\n\n ]\n\n', pets: [] },
-  { layout: 'a pet a line, as it is written', file: FILE, pets: LINES },
-  { layout: 'a pet a line, but no newline at the end', file: FILE.trimEnd(), pets: LINES },
-  { layout: 'all on one line', file: `[${LINES.join(',')}]`, pets: LINES },
-  {
-    layout: 'a member a line, as jq prints it',
-    file: JSON.stringify(JSON.parse(`[${FIVE},${SIX}]`), null, 2),
-    pets: [FIVE, SIX],
-  },
-  {
-    layout: 'lines with escapes, spaces and another order',
-    file:
-      `[\n${FIVE.replace('Rex', '\\u0041')},\n{ "categoryId": 7, "name": "Rex", "id": 6 },\n` +
+const LAYOUTS: [layout: string, file: string, pets: string[]][] = [
+  ['an empty array', '[]', []],
+  ['an empty array with spaces', ' \r\n\t[\n\n ]\n\n', []],
+  ['a pet a line, as it is written', FILE, LINES],
+  ['a pet a line, but no newline at the end', FILE.trimEnd(), LINES],
+  ['all on one line', `[${LINES.join(',')}]`, LINES],
+  [
+    'a member a line, as by jq',
+    JSON.stringify(JSON.parse(`[${FIVE},${SIX}]`), null, 2),
+    [FIVE, SIX],
+  ],
+  [
+    'lines with escapes, spaces and another order',
+    `[\n${FIVE.replace('Rex', '\\u0041')},\n{ "categoryId": 7, "name": "Rex", "id": 6 },\n` +
       `${SIX.replace('6', '7')}\n]`,
-    pets: [FIVE.replace('Rex', 'A'), SIX, SIX.replace('6', '7')],
-  },
-  {
-    layout: 'other lines after ours',
-    file: `[\n${FIVE},\n{"id":6,\n"name":"Rex","categoryId":7}, ${NINE} ]`,
-    pets: [FIVE, SIX, NINE],
-  },
-  {
-    layout: 'nested members, integers with a fraction, and gaps in the ids',
-    file: `[ ${NESTED}\r\n,\r\n{"id":9,"categoryId":9007199254740993,"name":""} ]`,
-    pets: [
-      '{"id":2,"name":"A},]","categoryId":7}',
-      '{"id":9,"name":"","categoryId":9007199254740993}',
-    ],
-  },
+    [FIVE.replace('Rex', 'A'), SIX, SIX.replace('6', '7')],
+  ],
+  [
+    'other lines after ours',
+    `[\n${FIVE},\n{"id":6,\n"name":"Rex","categoryId":7}, ${NINE} ]`,
+    [FIVE, SIX, NINE],
+  ],
+  [
+    'nested members, integers with a fraction, and gaps in the ids',
+    `[ ${NESTED}\r\n,\r\n{"id":9,"categoryId":9007199254740993,"name":""} ]`,
+    ['{"id":2,"name":"A},]","categoryId":7}', NINE.replace('1', '9007199254740993')],
+  ],
 ]
-for (const { layout, file, pets } of LAYOUTS) {
+for (const [layout, file, pets] of LAYOUTS) {
   test(`reads any array of pets with ascending ids: ${layout}`, async (t) => {
     const store = await open(t, filed(t, file))
     assert.deepEqual(all(store), pets)
@@ -178,90 +168,34 @@ test('reads a file of several MiB, with a long line among short ones', async (t)
   }
 })
 
-interface Damage {
-  what: string
-  file: string | Buffer
-  journal?: string
-  reason: RegExp
-}
-
 const ID_RULE = /json: item 1: id must be an integer from 1 to 999999999999999$/
 const NOT_UTF8 = Buffer.from('[{"id":1,"name":"\xff","categoryId":1}]', 'latin1')
 const NOT_UTF8_LINES = Buffer.from(FILE.replace('Rex', '\xff'), 'latin1')
 const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
-const DAMAGES: Damage[] = [
-  { what: 'an empty file', file: '', reason: /json: Unexpected end of JSON input$/ },
-  { what: 'an object', file: '{}', reason: /json: it must be a JSON array of pets$/ },
-  { what: 'a file that is cut', file: FILE.slice(0, -3), reason: /json: from line 4 on: Expected/ },
-  { what: 'a second value', file: `${FILE}]`, reason: /json: from line 6 on: Unexpected/ },
-  {
-    what: 'a missing comma',
-    file: FILE.replace(',\n', '\n'),
-    reason: /json: from line 3 on: Expected/,
-  },
-  {
-    what: 'an item that is no pet',
-    file: '[\n1,\n2]',
-    reason: /json: line 2: a pet must be an object$/,
-  },
-  {
-    what: 'a comma after the last pet',
-    file: `[\n${LINES[0]},\n]`,
-    reason: /json: from line 3 on: it is not valid JSON$/,
-  },
-  { what: 'a pet without id', file: '[{"name":"","categoryId":1}]', reason: ID_RULE },
-  {
-    what: 'an id that is too great',
-    file: '[{"id":1000000000000000,"name":"","categoryId":1}]',
-    reason: ID_RULE,
-  },
-  {
-    what: 'an id that occurs twice, on lines',
-    file: SAME_ID,
-    reason: /json: line 3: the id 1 must be above 1, the one before$/,
-  },
-  {
-    what: 'an id that occurs twice, in another layout',
-    file: SAME_ID.replaceAll('\n', ' '),
-    reason: /json: item 2: the id 1 must be above 1, the one before$/,
-  },
-  {
-    what: 'a pet that is not valid',
-    file: `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`,
-    reason: /json: item 2: name must be a string$/,
-  },
-  { what: 'bytes that are not UTF-8', file: NOT_UTF8, reason: /json: it is not valid UTF-8$/ },
-  {
-    what: 'a line that is not UTF-8',
-    file: NOT_UTF8_LINES,
-    reason: /json: from line 2 on: it is not valid UTF-8$/,
-  },
-  {
-    what: 'a journal with a gap',
-    file: FILE,
-    journal: `x\n${journalLine(FIVE)}`,
-    reason: /journal: line 2: pet 4 must come before pet 5, and is missing$/,
-  },
-  {
-    what: 'another pet in the journal',
-    file: FILE,
-    journal: journalLine(LINES[0]?.replace('Rex', 'Max') ?? ''),
-    reason: /journal: line 1: pet 1 differs from before$/,
-  },
-  {
-    what: 'a journal with an item that is no pet',
-    file: FILE,
-    journal: journalLine('{"id":4}'),
-    reason: /journal: line 1: name is required/,
-  },
-  {
-    what: 'a journal with a line that is not JSON',
-    file: FILE,
-    journal: journalLine('{"id":4'),
-    reason: /journal: line 1: Expected/,
-  },
+const NAMELESS = `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`
+const MAX = LINES[0]?.replace('Rex', 'Max') ?? ''
+const IS_MISSING = /journal: line 2: pet 4 must come before pet 5, and is missing$/
+const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
+  ['an empty file', '', /json: Unexpected end of JSON input$/],
+  ['an object', '{}', /json: it must be a JSON array of pets$/],
+  ['a file that is cut', FILE.slice(0, -3), /json: from line 4 on: Expected/],
+  ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
+  ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
+  ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
+  ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
+  ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
+  ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
+  ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
+  ['an id again', SAME_ID.replaceAll('\n', ' '), /json: item 2: the id 1 must be above 1, the one/],
+  ['a pet that is not valid', NAMELESS, /json: item 2: name must be a string$/],
+  ['bytes that are not UTF-8', NOT_UTF8, /json: it is not valid UTF-8$/],
+  ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
+  ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
+  ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
+  ['an item that is no pet', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
+  ['a line that is not JSON', FILE, /journal: line 1: Expected/, journalLine('{"id":4')],
 ]
-for (const { what, file, journal, reason } of DAMAGES) {
+for (const [what, file, reason, journal] of DAMAGES) {
   test(`refuses ${what} with the place and the reason, and touches nothing`, async (t) => {
     const path = filed(t, file, journal)
     await assert.rejects(open(t, path), reason)
@@ -272,55 +206,21 @@ for (const { what, file, journal, reason } of DAMAGES) {
   })
 }
 
-test('refuses a journal whose snapshot is missing, and touches nothing', async (t) => {
-  const path = filed(t, undefined, '')
-  await assert.rejects(open(t, path), /pets\.json is missing, but not .*pets\.json\.journal/)
-  assert.deepEqual(fs.readdirSync(dirname(path)), ['pets.json.journal'])
-})
-
 const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
-const JOURNALS: { journal: string; what: string; pets: string[]; torn: number }[] = [
-  { what: 'a complete line', journal: journalLine(FOUR), pets: [...LINES, FOUR], torn: 0 },
-  { what: 'a line older than the file', journal: journalLine(...LINES), pets: LINES, torn: 0 },
-  {
-    what: 'a line older in part',
-    journal: journalLine(LINES[2] ?? '', FOUR),
-    pets: [...LINES, FOUR],
-    torn: 0,
-  },
-  {
-    what: 'zeros before old lines',
-    journal: `${'\0'.repeat(99)}\n${journalLine(...LINES)}`,
-    pets: LINES,
-    torn: 0,
-  },
-  {
-    what: 'torn lines before a complete one',
-    journal: `["00000000",${FOUR}]\n["\n${journalLine(FOUR)}`,
-    pets: [...LINES, FOUR],
-    torn: 0,
-  },
-  {
-    what: 'a torn line that has its newline',
-    journal: `${journalLine(FOUR)}["00000000",{}]\n`,
-    pets: [...LINES, FOUR],
-    torn: 16,
-  },
-  {
-    what: 'a torn line at the end',
-    journal: `${journalLine(FOUR)}["00`,
-    pets: [...LINES, FOUR],
-    torn: 4,
-  },
-  {
-    what: 'a line without its newline',
-    journal: journalLine(FOUR).trimEnd(),
-    pets: LINES,
-    torn: journalLine(FOUR).length - 1,
-  },
-  { what: 'zeros', journal: '\0'.repeat(5_000), pets: LINES, torn: 5_000 },
+const MORE = [...LINES, FOUR]
+const LINE = journalLine(FOUR)
+const JOURNALS: [what: string, journal: string, pets: string[], torn: number][] = [
+  ['a complete line', LINE, MORE, 0],
+  ['a line older than the file', journalLine(...LINES), LINES, 0],
+  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), MORE, 0],
+  ['zeros before old lines', `${'\0'.repeat(99)}\n${journalLine(...LINES)}`, LINES, 0],
+  ['torn lines before a complete one', `["00000000",${FOUR}]\n["\n${LINE}`, MORE, 0],
+  ['a torn line that has its newline', `${LINE}["00000000",{}]\n`, MORE, 16],
+  ['a torn line at the end', `${LINE}["00`, MORE, 4],
+  ['a line without its newline', LINE.trimEnd(), LINES, LINE.length - 1],
+  ['zeros', '\0'.repeat(5_000), LINES, 5_000],
 ]
-for (const { what, journal, pets, torn } of JOURNALS) {
+for (const [what, journal, pets, torn] of JOURNALS) {
   test(`reads a journal's complete lines, and cuts off what follows: ${what}`, async (t) => {
     const path = filed(t, FILE, journal)
     const store = await open(t, path)
@@ -354,26 +254,11 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
   }
 })
 
-test('refuses what is not a regular file, or not in a folder', async (t) => {
-  const folder = folderOf(t)
-  fs.mkdirSync(`${folder}/folder`)
-  execFileSync('mkfifo', [`${folder}/fifo`])
-  await assert.rejects(open(t, `${folder}/folder`), /folder: must be a regular file$/)
-  await assert.rejects(open(t, `${folder}/fifo`), /fifo: must be a regular file$/)
-  await assert.rejects(
-    open(t, `${folder}/none/pets.json`),
-    /none\/pets\.json must be in a folder that exists/,
-  )
-})
-
 test('follows a link to the file and to its lock', async (t) => {
   const folder = folderOf(t)
   fs.symlinkSync('later.json', `${folder}/link.json`)
   await (await open(t, `${folder}/link.json`)).add(REX)
-  await assert.rejects(
-    open(t, `${folder}/later.json`),
-    /is in use by process \d+ on .+ since \d{4}-/,
-  )
+  await assert.rejects(open(t, `${folder}/later.json`), /in use by process \d+ on .+ since \d{4}-/)
 })
 
 test('follows a link from where it really is, if its folder is a link as well', async (t) => {
@@ -393,39 +278,27 @@ test('follows 40 links, and refuses a loop', async (t) => {
   const store = await open(t, `${folder}/40`)
   assert.deepEqual(all(store), LINES)
   await store.close()
-  await assert.rejects(open(t, `${folder}/41`), /is a loop of links$/)
+  await assert.rejects(open(t, `${folder}/41`), /ELOOP: too many/)
   fs.symlinkSync('loop', `${folder}/loop`)
-  await assert.rejects(open(t, `${folder}/loop`), /is a loop of links$/)
+  await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
-
-interface DiskFailure {
-  code?: 'EIO' | 'ENOSPC'
-  /** How many calls succeed before the first failure; 0 by default. */
-  after?: number
-  /** How many calls fail; all by default. */
-  times?: number
-}
 
 /** Lets an operation on all open files fail, as only a broken disk does; returns what ends it. */
 async function failDisk(
   t: TestContext,
-  operation: 'appendFile' | 'write' | 'truncate' | 'sync' | 'datasync',
-  { code = 'EIO', after = 0, times = Infinity }: DiskFailure = {},
+  operation: 'appendFile' | 'write' | 'sync' | 'datasync',
+  code: 'EIO' | 'ENOSPC' = 'EIO',
 ): Promise<() => void> {
   const probe = await openFile(filed(t, ''), 'r')
   const files = Object.getPrototypeOf(probe)
   await probe.close()
-  const works: (...args: unknown[]) => Promise<unknown> = files[operation]
-  const { mock } = t.mock.method(files, operation, function (this: unknown, ...args: unknown[]) {
-    const call = mock.callCount()
-    if (call < after || call >= after + times) return works.apply(this, args)
-    return Promise.reject(Object.assign(new Error(`${code}: it fails`), { code }))
-  })
+  const failure = Object.assign(new Error(`${code}: it fails`), { code })
+  const { mock } = t.mock.method(files, operation, () => Promise.reject(failure))
   return () => mock.restore()
 }
 
 async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() => void> {
-  const ends = [await failDisk(t, 'write', { code }), await failDisk(t, 'appendFile', { code })]
+  const ends = [await failDisk(t, 'write', code), await failDisk(t, 'appendFile', code)]
   return () => ends.forEach((end) => end())
 }
 
@@ -463,12 +336,11 @@ for (const { what, reason, begin } of OUTAGES) {
     assert.deepEqual(all(await open(t, copy.replace('.away', ''))), LINES)
     assert.equal(await store.isWritable(), true)
     assert.equal((await store.add(REX)).ok, true)
-    const [failed = '', recovered, ...more] = reports.get(store) ?? []
+    const [failed = '', ...more] = reports.get(store) ?? []
     assert.ok(failed.startsWith(`error: ${path} cannot be written: ${reason}`), failed)
-    assert.equal(recovered, `info: ${path} can be written again`)
-    assert.deepEqual(more, [])
+    assert.deepEqual(more, [`info: ${path} can be written again`])
     await store.close()
-    assert.equal(linesIn(path).length, 6)
+    assert.equal((await open(t, path)).size, 4)
   })
 }
 
@@ -492,27 +364,21 @@ function replace(path: string): void {
   fs.renameSync(`${path}.x`, path)
 }
 
+const unlink = (...paths: string[]) => paths.forEach((path) => fs.unlinkSync(path))
 const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] = [
-  ['removes the file', (path) => fs.unlinkSync(path), false],
+  ['removes the file', (path) => unlink(path), false],
   ['replaces the file', (path) => replace(path), true],
   ['writes over the file', (path) => fs.writeFileSync(path, 'theirs'), true],
   ['cuts the file', (path) => fs.truncateSync(path, 9), true],
-  ['removes the journal', (path) => fs.unlinkSync(`${path}.journal`), false],
+  ['removes the journal', (path) => unlink(`${path}.journal`), false],
   ['cuts the journal', (path) => fs.truncateSync(`${path}.journal`, 1), false],
   ['adds to the journal', (path) => fs.appendFileSync(`${path}.journal`, 'theirs'), false],
   ['replaces the journal', (path) => replace(`${path}.journal`), false],
-  [
-    'removes all',
-    (path) => [path, `${path}.journal`].forEach((name) => fs.unlinkSync(name)),
-    false,
-  ],
+  ['removes all', (path) => unlink(path, `${path}.journal`), false],
 ]
+const WHEN = ['at the next addition', 'at the end', 'at the end, if none was added'] as const
 for (const [deed, act, isKept] of STRANGERS) {
-  for (const then of [
-    'at the next addition',
-    'at the end',
-    'at the end, if none was added',
-  ] as const) {
+  for (const then of WHEN) {
     test(`loses nothing to somebody who ${deed}: it is written again ${then}`, async (t) => {
       const path = filed(t, FILE)
       const store = await open(t, path)
@@ -560,39 +426,6 @@ for (const mode of [0o660, 0o600]) {
   })
 }
 
-for (const operation of ['appendFile', 'sync', 'truncate', 'datasync'] as const) {
-  for (const after of [0, 1, 2, 3, 4, 5]) {
-    test(`no reset happens if ${operation} ${after + 1} fails, even after a kill`, async (t) => {
-      const path = filed(t, FILE)
-      const store = await open(t, path)
-      await store.add(REX)
-      const end = await failDisk(t, operation, { after, times: 1 })
-      const isReset = await Promise.resolve(store.reset([REX])).catch(() => false)
-      const copy = copyOf(path)
-      end()
-      assert.equal(store.size, isReset ? 1 : 4)
-      assert.deepEqual(all(await open(t, copy)), all(store))
-      assert.equal((await store.add(REX)).ok, true)
-      await store.close()
-      assert.deepEqual(all(await open(t, path)), all(store))
-    })
-
-    test(`starts after a kill in a reset if ${operation} fails from ${after + 1} on`, async (t) => {
-      const path = filed(t, FILE)
-      const store = await open(t, path)
-      await store.add(REX)
-      const end = await failDisk(t, operation, { after })
-      await Promise.resolve(store.reset([REX])).catch(() => false)
-      const copy = copyOf(path)
-      end()
-      assert.ok([1, 4].includes((await open(t, copy)).size))
-      assert.equal((await store.add(REX)).ok, true)
-      await store.close()
-      assert.deepEqual(all(await open(t, path)), all(store))
-    })
-  }
-}
-
 test('a close waits for additions; if it fails, it says so and keeps the journal', async (t) => {
   const path = filed(t)
   const store = await open(t, path)
@@ -600,7 +433,7 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
   const end = await failDisk(t, 'sync')
   await assert.rejects(
     async () => store.close(),
-    /pets\.json could not be completed; keep .*pets\.json\.journal with it: EIO/,
+    /not be completed; keep .*\.journal with it: EIO/,
   )
   end()
   assert.equal((await adding).ok, true)
@@ -628,4 +461,103 @@ test('a live copy of the journal, then of the file, holds all acknowledged pets'
   }
   isAdding = false
   await Promise.all(adding)
+})
+
+const NOBODY = 65_534
+const rootOnly = { skip: process.getuid?.() !== 0 && 'only root may take another user' }
+const folder = folderOf()
+const mayMount = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
+if (mayMount) execFileSync('umount', [folder])
+const mountOnly = { skip: !mayMount && 'nothing may be mounted here' }
+
+/** A file in a folder that everybody may write to. */
+function shared(t: TestContext): string {
+  const path = filed(t, FILE)
+  fs.chmodSync(dirname(path), 0o777)
+  return path
+}
+
+/** Runs a task as a user that may do nothing in particular. */
+async function asNobody(path: string, task: () => Promise<void>): Promise<void> {
+  fs.chmodSync(dirname(dirname(path)), 0o755)
+  process.seteuid?.(NOBODY)
+  try {
+    await task()
+  } finally {
+    process.seteuid?.(0)
+  }
+}
+
+async function assertRefused(t: TestContext, path: string, reason: RegExp): Promise<void> {
+  const folder = fs.readdirSync(dirname(path))
+  await assert.rejects(open(t, path), reason)
+  assert.deepEqual(fs.readdirSync(dirname(path)), folder)
+}
+
+for (const kind of ['mkfifo', 'mkdir']) {
+  test(`refuses a file or a journal made by ${kind}`, async (t) => {
+    const path = shared(t)
+    execFileSync(kind, [`${path}.journal`])
+    await assertRefused(t, path, /pets\.json\.journal: must be a regular file$/)
+    fs.unlinkSync(path)
+    execFileSync(kind, [path])
+    await assertRefused(t, path, /pets\.json: must be a regular file$/)
+  })
+}
+
+test('refuses a journal whose snapshot is missing', async (t) => {
+  const path = filed(t, undefined, '')
+  await assertRefused(t, path, /pets\.json is missing, but not .*pets\.json\.journal: restore it$/)
+})
+
+test('keeps a read-only file, and writes a journal next to it', rootOnly, async (t) => {
+  const path = shared(t)
+  fs.chmodSync(path, 0o444)
+  fs.chownSync(path, NOBODY, NOBODY)
+  await asNobody(path, async () => {
+    const store = await open(t, path)
+    await store.add(REX)
+    await store.reset([REX, REX]) // opens the journal again
+    assert.equal((await store.add(REX)).ok, true)
+    assert.equal(fs.statSync(path).mode & 0o777, 0o444)
+    await store.close()
+  })
+})
+
+test('refuses a file in a sticky folder that another user owns', rootOnly, async (t) => {
+  const path = shared(t)
+  fs.chmodSync(dirname(path), 0o1777)
+  await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
+})
+
+test("keeps another user's file, of which there may be no link", rootOnly, async (t) => {
+  const path = shared(t)
+  await asNobody(path, async () => {
+    const store = await open(t, path)
+    process.seteuid?.(0)
+    fs.unlinkSync(path)
+    fs.writeFileSync(path, 'theirs', { mode: 0o600 })
+    process.seteuid?.(NOBODY)
+    await store.add(REX) // fails, and mends the file
+    assert.equal((await store.add(REX)).ok, true)
+    await store.close()
+  })
+  assert.equal(JSON.parse(fs.readFileSync(path, 'utf8')).length, 4)
+  const [, keptAs = ''] = fs.readdirSync(dirname(path)).sort()
+  assert.equal(fs.readFileSync(`${dirname(path)}/${keptAs}`, 'utf8'), 'theirs')
+})
+
+test('refuses a file that is mounted by itself', mountOnly, async (t) => {
+  const path = shared(t)
+  execFileSync('mount', ['--bind', shared(t), path])
+  t.after(() => execFileSync('umount', [path]))
+  await assertRefused(t, path, /pets\.json cannot be replaced: EBUSY/)
+})
+
+test('refuses to begin on a full disk', mountOnly, async (t) => {
+  const folder = folderOf(t)
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder])
+  t.after(() => execFileSync('umount', ['--lazy', folder]))
+  assert.throws(() => fs.writeFileSync(`${folder}/filler`, Buffer.alloc(2 ** 20)), /ENOSPC/)
+  await assertRefused(t, `${folder}/pets.json`, /pets\.json cannot be replaced: ENOSPC/)
 })

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { type NewPet, PET_STATUSES, type PetStatus, petJson } from '../../src/pets/pet.ts'
-import { openSnapshotStore } from '../../src/pets/snapshot.ts'
+import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import { MemoryStore, type Page, type PageQuery, type Store } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 

@@ -1,4 +1,5 @@
 // A disk whose power may be cut at any moment.
+import fs from 'node:fs'
 import type { Random } from '../support.ts'
 import type { Event } from './power-cut-recorder.ts'
 
@@ -150,4 +151,14 @@ export class Disk {
     this.#isDoubtful ||= !isDone
     if (!this.#isDoubtful) for (const change of this.#changes.splice(0)) change(this.#durableNames)
   }
+}
+
+export function read(folder: string): Map<string, Buffer> {
+  const names = fs.readdirSync(folder).filter((name) => fs.lstatSync(`${folder}/${name}`).isFile())
+  return new Map(names.map((name) => [name, fs.readFileSync(`${folder}/${name}`)]))
+}
+
+export function fill(folder: string, files: ReadonlyMap<string, Buffer>): void {
+  for (const name of fs.readdirSync(folder)) fs.unlinkSync(`${folder}/${name}`)
+  for (const [name, content] of files) fs.writeFileSync(`${folder}/${name}`, content)
 }

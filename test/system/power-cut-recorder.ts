@@ -18,11 +18,19 @@ const { RECORD = '', RECORD_FOLDER: folder = '' } = process.env
 const record = fs.openSync(RECORD, 'a')
 const handles = new WeakMap<object, number>()
 let count = process.pid * 1e6
+let steps = 0
+export const stepsTaken = (): number => steps
 
-/** Whether an operation should fail now: a file next to the record says which, and how often. */
+/**
+ * Whether an operation should fail now: a file next to the record says which, and how often, or
+ * `step 3 5`: from the third to the fifth from now on, or `step 3 Infinity`: all but of names.
+ */
 function fails(what: string): boolean {
-  const [list = '', chance = 0] = fs.readFileSync(`${RECORD}.fail`, 'utf8').split(' ')
-  return list.split(',').includes(what) && Math.random() < Number(chance)
+  const [list = '', first, last] = fs.readFileSync(`${RECORD}.fail`, 'utf8').split(' ')
+  if (list !== 'step') steps = 0
+  else if (what === 'kill' || (what === 'name' && last === 'Infinity')) return false
+  else return ++steps >= Number(first) && steps <= Number(last)
+  return list.split(',').includes(what) && Math.random() < Number(first)
 }
 
 function note(event: Event): void {
@@ -31,8 +39,15 @@ function note(event: Event): void {
 }
 
 const failure = (code: string) => Object.assign(new Error(`${code}: made to fail`), { code })
-const { open } = files
+const { open, stat } = files
+Object.assign(files, {
+  async stat(path: string) {
+    if (fails('stat')) throw failure('EIO')
+    return stat(path)
+  },
+})
 files.open = async (path, ...rest) => {
+  if (fails('open')) throw failure('EIO')
   const handle = await open(path, ...rest)
   if (path !== folder && dirname(String(path)) !== folder) return handle
   handles.set(handle, ++count)
@@ -42,6 +57,7 @@ files.open = async (path, ...rest) => {
 for (const op of ['rename', 'link', 'unlink'] as const) {
   const run: (name: string, to: string) => Promise<void> = files[op]
   files[op] = async (name: unknown, to: unknown = '') => {
+    if (fails('name')) throw failure('EIO')
     await run(String(name), String(to))
     note({ op, name: basename(String(name)), to: basename(String(to)) })
   }

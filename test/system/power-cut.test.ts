@@ -4,9 +4,9 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import { openSnapshotStore } from '../../src/pets/snapshot.ts'
+import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import { folderOf, KEY, listAll, petsIn, Random, send, words } from '../support.ts'
-import { Disk } from './power-cut-disk.ts'
+import { Disk, fill, read } from './power-cut-disk.ts'
 import type { Event } from './power-cut-recorder.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
@@ -60,16 +60,6 @@ class Promises {
     const others = pets.filter((json, at) => kept[at] !== json && !isSent(json, at))
     return [...lost, ...others.map((json) => `invented ${json}`)].slice(0, 1)
   }
-}
-
-function read(folder: string): Map<string, Buffer> {
-  const names = fs.readdirSync(folder).filter((name) => fs.lstatSync(`${folder}/${name}`).isFile())
-  return new Map(names.map((name) => [name, fs.readFileSync(`${folder}/${name}`)]))
-}
-
-function fill(folder: string, files: ReadonlyMap<string, Buffer>): void {
-  for (const name of fs.readdirSync(folder)) fs.unlinkSync(`${folder}/${name}`)
-  for (const [name, content] of files) fs.writeFileSync(`${folder}/${name}`, content)
 }
 
 class History {
