@@ -7,6 +7,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { serve } from '../process.ts'
 import { type Answer, folderOf, send } from '../support.ts'
+import { assertConforms } from '../verify.ts'
 import { isHere } from './packages.ts'
 import { freePort, PROXIES, type ProxyName, startProxy } from './proxies.ts'
 
@@ -147,6 +148,12 @@ for (const name of Object.keys(PROXIES) as ProxyName[]) {
       await setTimeout(keepAlive * 1_100)
       server.process.kill('SIGCONT')
       assert.deepEqual(new Set(await Promise.all(created)), new Set([201]))
+    })
+
+    test('every rule of the conformance suite holds', async (t) => {
+      const port = await freePort()
+      await serve(t, ['--demo'], port)
+      await assertConforms(`${(await startProxy(t, name, { servers: [port] })).url}/v1`)
     })
 
     for (const [how, stripped] of Object.entries(STRIPPED)) {

@@ -1,0 +1,7 @@
+// All rules, in the process that main.ts starts.
+import './contract.ts'
+import './http.ts'
+import './decisions.ts'
+import { refuseUnknownNames } from './suite.ts'
+
+refuseUnknownNames()
