@@ -24,7 +24,7 @@ let isRun = true
 export function level(name: 'contract' | 'http' | 'decisions', register: () => void): void {
   const registerAll = () => {
     register()
-    for (const transcript of readTranscripts(`${name}.txt`))
+    for (const transcript of readTranscripts(new URL(`${name}.txt`, import.meta.url)))
       rule(transcript.name, () => transcript.check(client, NAME))
   }
   isRun = name !== 'decisions' || options.decisions

@@ -38,9 +38,11 @@ export class Transcript {
       '{host}': client.host,
       '{key}': client.key,
       '{name}': name,
-      '{tab}': '\t',
     }
-    const fill = (text: string) => text.replace(/\{\w+\}/g, (hole) => values[hole] ?? hole)
+    const fill = (text: string) =>
+      text
+        .replace(/\{\w+\}/g, (hole) => values[hole] ?? hole)
+        .replace(/\\x([\da-f]{2})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 16)))
     for (const request of this.#requests) {
       const asked: Asked = JSON.parse(JSON.stringify(request), (_, value) =>
         typeof value === 'string' ? fill(value) : value,
@@ -57,9 +59,9 @@ export class Transcript {
   }
 }
 
-export function readTranscripts(file: string): Transcript[] {
+export function readTranscripts(file: URL): Transcript[] {
   const transcripts: Transcript[] = []
-  for (const line of readFileSync(new URL(file, import.meta.url), 'utf8').split('\n')) {
+  for (const line of readFileSync(file, 'utf8').split('\n')) {
     const [, mark, rest = ''] = /^ {2}([<>]) (.*)$/.exec(line) ?? []
     if (mark !== undefined) transcripts.at(-1)?.add(mark, rest)
     else if (/^\w/.test(line)) transcripts.push(new Transcript(line))
