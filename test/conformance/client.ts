@@ -31,7 +31,7 @@ export interface ClientOptions {
 
 export class Client {
   readonly key: string
-  readonly #base: URL
+  readonly base: URL
   readonly #options: ClientOptions
   #requests = 0
   #pets = 0
@@ -39,16 +39,8 @@ export class Client {
 
   constructor(options: ClientOptions) {
     this.key = options.key
-    this.#base = new URL(options.url.replace(/\/$/, ''))
+    this.base = new URL(options.url.replace(/\/$/, ''))
     this.#options = options
-  }
-
-  get basePath(): string {
-    return this.#base.pathname
-  }
-
-  get host(): string {
-    return this.#base.host
   }
 
   /** Sends a request, and again where the server asks for patience. */
@@ -75,7 +67,7 @@ export class Client {
     this.#requests++
     const curl = this.#curl(request)
     try {
-      return new Response(curl, await exchange(this.#base, this.#bytes(request)))
+      return new Response(curl, await exchange(this.base, this.#bytes(request)))
     } catch (cause) {
       const failure = new Error(`\n\nThe request\n\n    ${curl}\n\ngot no response: ${cause}\n`)
       if (this.#requests === 1) this.#unreachable = failure
@@ -90,8 +82,7 @@ export class Client {
     if (body !== undefined) defaults.push('Content-Type: application/json')
     const replaced = headers.map(nameOf)
     const lines = [...defaults.filter((line) => !replaced.includes(nameOf(line))), ...headers]
-    let target = place.startsWith('/') ? this.basePath + place : place
-    if (place.startsWith('~')) target = place.slice(1)
+    const target = place.startsWith('/') ? this.base.pathname + place : place.replace(/^~/, '')
     return { method, target, lines }
   }
 
@@ -101,7 +92,7 @@ export class Client {
     const names = lines.map(nameOf)
     const isChunked = names.includes('transfer-encoding')
     const length = Buffer.byteLength(body ?? '')
-    if (!names.includes('host')) lines.unshift(`Host: ${this.host}`)
+    if (!names.includes('host')) lines.unshift(`Host: ${this.base.host}`)
     if (body !== undefined && !isChunked) lines.push(`Content-Length: ${length}`)
     const sent = lines.filter((line) => !/^[^:]+:$/.test(line))
     const head = [`${method} ${target} HTTP/${version}`, ...sent, 'Connection: close', '', '']
@@ -121,8 +112,8 @@ export class Client {
     else if (method !== 'GET') words.push(`-X ${method}`)
     for (const line of lines) words.push(`-H ${quote(line)}`)
     if (body !== undefined) words.push(`--data-binary ${quote(body)}`)
-    if (target.startsWith('/')) words.push(quote(this.#base.origin + target))
-    else words.push(`--request-target ${quote(target)}`, quote(this.#base.origin))
+    if (target.startsWith('/')) words.push(quote(this.base.origin + target))
+    else words.push(`--request-target ${quote(target)}`, quote(this.base.origin))
     return words.join(' ')
   }
 }
@@ -148,10 +139,8 @@ async function exchange({ protocol, hostname, port }: URL, bytes: Buffer): Promi
     protocol === 'https:'
       ? connectTls({ host, port: Number(port || 443), servername })
       : connect({ host, port: Number(port || 80) })
-  const timer = setTimeout(() => {
-    const seconds = TIMEOUT / 1000
-    socket.destroy(new Error(`the connection was not closed within ${seconds} s`))
-  }, TIMEOUT)
+  const tooLate = new Error(`the connection was not closed within ${TIMEOUT} ms`)
+  const timer = setTimeout(() => socket.destroy(tooLate), TIMEOUT)
   socket.write(bytes)
   const chunks: Buffer[] = []
   try {

@@ -22,33 +22,31 @@ export class Response {
 
   constructor(curl: string, bytes: Buffer) {
     this.curl = curl
-    let rest = bytes
+    let content = bytes
     let head = ''
     do {
-      const end = rest.indexOf('\r\n\r\n')
-      if (end < 0) throw new Error(`no head of a response: ${JSON.stringify(`${rest}`)}`)
-      head = rest.toString('latin1', 0, end)
-      rest = rest.subarray(end + 4)
+      const end = content.indexOf('\r\n\r\n')
+      if (end < 0) throw new Error(`no head of a response: ${JSON.stringify(`${bytes}`)}`)
+      head = content.toString('latin1', 0, end)
+      content = content.subarray(end + 4)
     } while (/^HTTP\/1\.1 1/.test(head))
     this.#head = head.replaceAll('\r\n', '\n')
-    this.status = Number(/^HTTP\/1\.[01] (\d{3})(?: |$)/m.exec(head)?.[1] ?? Number.NaN)
-    this.content = rest
+    this.status = Number(/^HTTP\/1\.[01] (\d{3})\b/.exec(head)?.[1])
+    this.content = content
     const isChunked = this.header('transfer-encoding')?.toLowerCase() === 'chunked'
-    this.body = (isChunked ? decodeChunks(rest) : rest).toString()
+    this.body = (isChunked ? decodeChunks(content) : content).toString()
   }
 
   /** The value of a header, joined by commas if there are several. */
   header(name: string): string | undefined {
-    const values = this.#head
-      .split('\n')
-      .filter((line) => line.toLowerCase().startsWith(`${name.toLowerCase()}:`))
-      .map((line) => line.slice(name.length + 1).trim())
+    const start = `${name.toLowerCase()}:`
+    const lines = this.#head.split('\n').filter((line) => line.toLowerCase().startsWith(start))
+    const values = lines.map((line) => line.slice(start.length).trim())
     return values.length > 0 ? values.join(', ') : undefined
   }
 
-  /** Fails the rule if the response is not as it should be. */
-  should(be: string, isSo: boolean): void {
-    if (isSo) return
+  /** Fails the rule. */
+  fail(be: string): never {
     const whole = `${this.#head}\n\n${this.body}`.trim()
     const answered = whole.length > 2_000 ? `${whole.slice(0, 2_000)}…` : whole
     throw new Error(
@@ -57,70 +55,67 @@ export class Response {
     )
   }
 
-  shouldHave(header: string, value: string | undefined): void {
-    const be = value === undefined ? `without ${header}` : `with ${header}: ${value}`
-    this.should(be, this.header(header) === value)
+  should(be: string, isSo: boolean): void {
+    if (!isSo) this.fail(be)
   }
 
-  shouldMatch(header: string, pattern: RegExp): void {
-    this.should(`with ${header}: ${pattern}`, pattern.test(this.header(header) ?? ''))
+  shouldEqual(expected: unknown, actual: unknown): void {
+    const isSo = isDeepStrictEqual(actual, expected)
+    this.should(`${show(expected)} instead of ${show(actual)}`, isSo)
   }
 
-  /** Checks the status, and of an Error its shape and its code, if one is given; `any` is no Error. */
+  /** Compares a header with a value, or a pattern between slashes; undefined if it must not be. */
+  shouldHave(name: string, value: string | undefined): void {
+    const header = this.header(name)
+    const pattern = value?.startsWith('/^') ? new RegExp(value.slice(1, -1)) : undefined
+    const isSo = pattern === undefined ? header === value : pattern.test(header ?? '')
+    this.should(value === undefined ? `without ${name}` : `with ${name}: ${value}`, isSo)
+  }
+
+  /** Compares with a status, and what comes with it: `Animal`, `Animals`, `any` or a code. */
   shouldBe(expected: string): void {
-    const [status = '', code] = expected.split(' ')
-    const isIt =
-      status === '4xx' ? 400 <= this.status && this.status < 500 : `${this.status}` === status
-    this.should(status, isIt)
-    if (this.status < 400 || code === 'any') return
-    const members = this.members
-    const { code: sent, message, status: repeated } = members
-    const isError = typeof sent === 'string' && typeof message === 'string'
-    this.should(
-      `an Error with code, message and the status ${this.status}`,
-      isError && repeated === BigInt(this.status),
-    )
-    if (code === undefined) return
-    this.should(`the code ${code}`, sent === code)
-    this.should('nothing but code, message and status', Object.keys(members).length === 3)
+    const [status = '', what = ''] = expected.split(' ')
+    const isSo =
+      status === `${this.status}` || (status === '4xx' && /^4\d\d$/.test(`${this.status}`))
+    this.should(status, isSo)
+    if (what === 'Animal') void this.pet
+    else if (what === 'Animals') void this.pets
+    else if (this.status >= 400 && what !== 'any') this.#shouldBeError(what)
   }
 
-  /** The JSON, with integers as bigints. */
-  get json(): unknown {
-    let value: unknown
-    const type = this.header('content-type') ?? ''
-    this.should('application/json', /^application\/json *(?:;|$)/i.test(type))
-    try {
-      value = parseExactly(this.body)
-    } catch {
-      this.should('JSON', false)
-    }
-    return value
-  }
-
-  get members(): Readonly<Record<string, unknown>> {
-    const value = this.json
-    this.should('an object', isRecord(value))
-    return isRecord(value) ? value : {}
+  #shouldBeError(expected: string): void {
+    const error = this.#demand('an Error with code, message and status', isRecord)
+    const { code, message, status } = error
+    const isError = typeof code === 'string' && typeof message === 'string'
+    this.should('an Error with code, message and status', isError)
+    this.should(`an Error with the status ${this.status}`, status === BigInt(this.status))
+    if (expected === '') return
+    this.should(`the code ${expected}`, code === expected)
+    this.should('nothing but code, message and status', Object.keys(error).length === 3)
   }
 
   get pet(): Pet {
-    const value = this.json
-    this.should('an Animal', isPet(value))
-    return isPet(value) ? value : { id: 0n, name: '', categoryId: 0n }
+    return this.#demand('an Animal', isPet)
   }
 
   get pets(): readonly Pet[] {
     this.shouldBe('200')
-    const value = this.json
-    this.should('an array', Array.isArray(value))
-    const items: unknown[] = Array.isArray(value) ? value : []
-    for (const item of items) this.should(`Animals, but for ${show(item)}`, isPet(item))
-    return items.filter(isPet)
+    return this.#demand('an array of Animals, each with its own id', isPets)
   }
 
-  shouldEqual(expected: unknown, actual: unknown): void {
-    this.should(`${show(expected)} instead of ${show(actual)}`, isDeepStrictEqual(actual, expected))
+  /** The JSON, with integers as bigints. */
+  get json(): unknown {
+    this.shouldHave('Content-Type', '/^application/json *(?:;|$)/')
+    try {
+      return parseExactly(this.body)
+    } catch {
+      return this.fail('JSON')
+    }
+  }
+
+  #demand<T>(be: string, is: (value: unknown) => value is T): T {
+    const value = this.json
+    return is(value) ? value : this.fail(be)
   }
 }
 
@@ -137,6 +132,11 @@ function isPet(value: unknown): value is Pet {
   const { id, name, categoryId, status } = value
   const hasStatus = status === undefined || STATUSES.includes(String(status))
   return isInt64(id) && typeof name === 'string' && isInt64(categoryId) && hasStatus
+}
+
+function isPets(value: unknown): value is readonly Pet[] {
+  if (!Array.isArray(value) || !value.every(isPet)) return false
+  return new Set(value.map(({ id }) => id)).size === value.length
 }
 
 /** Parses JSON with its integers as bigints, for JSON.parse rounds those beyond 2^53. */
