@@ -2,7 +2,6 @@
 // requests, CORS and connections have files of their own in http/.
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, renameSync } from 'node:fs'
-import { Agent } from 'node:http'
 import { after, describe, test, type TestContext } from 'node:test'
 import { startPetstore } from '../src/petstore.ts'
 import { MemoryStore } from '../src/pets/store.ts'
@@ -105,37 +104,13 @@ describe('Authentication', () => {
       await listAs(petstore, `Bearer ${key}`, '401 unauthorized')
   })
 
-  const BAD_KEYS = {
-    'of another length': ['', '1234567', 'x'.repeat(257)],
-    'with padding before its end': ['========', 'abcd=efgh'],
-    'with spaces': ['abcd efgh', ' abcdefgh', 'abcdefgh ', 'abcdefgh\n'],
-    'with other characters': ['abcd,efgh', 'abcdefgé', 'éabcdefg'],
-  }
-  for (const [what, keys] of Object.entries(BAD_KEYS)) {
-    test(`does not start with a key ${what}`, async () => {
-      for (const key of keys)
-        await assert.rejects(startPetstore({ apiKeys: [KEY, key] }), /apiKeys/)
-    })
-  }
-
-  type Row = [method: string, path: string, expected: Expected, sent?: Sent]
-  const twoKeys = { headers: { authorization: `Bearer ${KEY}, ${KEY}` } }
-  const badFields = { body: `{"name":["${KEY}"],"status":"${KEY}"}` }
-  const typed = { headers: { 'content-type': KEY }, body: BODY }
-  const rows: Record<string, Row> = {
-    'path and query': ['GET', `/v1/pets/${KEY}?${KEY}`, '404 not_found'],
-    parameters: ['GET', `/v1/pets?limit=${KEY}&status=${KEY}`, '400 invalid_parameter'],
-    credentials: ['GET', '/v1/pets', '401 unauthorized', twoKeys],
-    'broken JSON': ['POST', '/v1/pets', '400 bad_request', { body: `{"name":"${KEY}" ${KEY}}` }],
-    'bad fields': ['POST', '/v1/pets', '400 invalid_pet', badFields],
-    'another media type': ['POST', '/v1/pets', '415 unsupported_media_type', typed],
-  }
-  for (const [where, row] of Object.entries(rows)) {
-    test(`repeats no key in the Error for ${where}`, async (t) => {
-      const answer = await check(await start(t), ...row)
-      assert.ok(!JSON.stringify(answer).includes(KEY), answer.body)
-    })
-  }
+  test('does not start with a key of another length or with other characters', async () => {
+    const padded = ['========', 'abcd=efgh']
+    const spaced = ['abcd efgh', ' abcdefgh', 'abcdefgh ', 'abcdefgh\n']
+    const others = ['', '1234567', 'x'.repeat(257), 'abcd,efgh', 'abcdefgé', 'éabcdefg']
+    for (const key of [...padded, ...spaced, ...others])
+      await assert.rejects(startPetstore({ apiKeys: [KEY, key] }), /apiKeys/)
+  })
 
   test('writes no key into the snapshot', async (t) => {
     const snapshot = `${folderOf(t)}/pets.json`
@@ -147,13 +122,6 @@ describe('Authentication', () => {
 })
 
 describe('Pets', () => {
-  test('get the ids 1, 2, 3 and so on; a rejected pet uses none', async (t) => {
-    const petstore = await start(t, { pets: [REX] })
-    assert.equal(JSON.parse((await post(petstore, BODY, 201)).body).id, 2)
-    await post(petstore, '{"name":"Tom"}', '400 invalid_pet')
-    assert.equal(JSON.parse((await post(petstore, BODY, 201)).body).id, 3)
-  })
-
   test('get ids up to 999999999999999', async (t) => {
     const snapshot = temporaryFile(t, `[{"id":999999999999998,${BODY.slice(1)}]`)
     const petstore = await start(t, { snapshot })
@@ -172,23 +140,6 @@ describe('Methods, media types, headers', () => {
       const got = await send(petstore, 'GET', path, { headers })
       const head = await check(petstore, 'HEAD', path, got.status, { headers })
       assert.deepEqual({ ...head.headers, date: '' }, { ...got.headers, date: '' }, path)
-    }
-  })
-
-  test('answers alike on a connection that is kept and on one that is closed', async (t) => {
-    const petstore = await start(t, { pets: [REX, REX] })
-    const agent = new Agent({ keepAlive: true })
-    t.after(() => agent.destroy())
-    for (const path of ['/v1/pets?limit=1', '/v1/pets/1', '/v1/x', '/']) {
-      const closed = await send(petstore, 'GET', path)
-      const kept = await send(petstore, 'GET', path, { agent })
-      const { date, connection, 'keep-alive': keepAlive, ...rest } = kept.headers
-      assert.ok(date)
-      assert.equal(connection, 'keep-alive', path)
-      assert.equal(keepAlive, 'timeout=75', path)
-      const { date: _, connection: __, ...expected } = closed.headers
-      assert.deepEqual(rest, expected, path)
-      assert.equal(kept.body, closed.body)
     }
   })
 

@@ -56,20 +56,15 @@ async function run({ reporter, ...options }: Command, key: string): Promise<numb
   return status === 0 ? 0 : 1
 }
 
-async function main(): Promise<number> {
+try {
   const key = process.env['PETSTORE_API_KEY'] ?? ''
-  // The characters of RFC 6750: none that a reporter escapes, so that the key is found in its output.
-  if (!/^[\w\-.~+/]+=*$/.test(key))
-    throw new Error('PETSTORE_API_KEY must have the key of the server')
+  // The characters of RFC 6750. No reporter escapes them, so the key is found in what it prints.
+  if (!/^[\w\-.~+/]+=*$/.test(key)) throw new Error('PETSTORE_API_KEY must have the key')
   const command = readCommand(process.argv.slice(2))
   const adds = 'Adds at most ten pets, named "petstore-server conformance": there is no delete.'
   console.error(command.create ? adds : 'Only reads. With --create it checks POST too.')
   console.error(`At most 200 requests to ${command.url}, one after another.\n`)
-  return run(command, key)
-}
-
-try {
-  process.exitCode = await main()
+  process.exitCode = await run(command, key)
 } catch (error) {
   console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`)
   process.exitCode = 1

@@ -45,6 +45,10 @@ export class Response {
     return values.length > 0 ? values.join(', ') : undefined
   }
 
+  has(text: string): boolean {
+    return this.#head.includes(text) || this.body.includes(text)
+  }
+
   /** Fails the rule. */
   fail(be: string): never {
     const whole = `${this.#head}\n\n${this.body}`.trim()

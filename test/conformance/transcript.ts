@@ -39,8 +39,10 @@ export class Transcript {
         const [header = ''] = line.split(':', 1)
         const part = line.slice(1)
         if (/^\d/.test(line)) response.shouldBe(line)
-        else if (!line.startsWith('…')) response.shouldHave(header, /: (.*)/.exec(line)?.[1])
-        else response.should(`with ${part}`, compact(response.body).includes(part))
+        else if (line.startsWith('…'))
+          response.should(`with ${part}`, compact(response.body).includes(part))
+        else if (line.startsWith('!')) response.should(`without ${part}`, !response.has(part))
+        else response.shouldHave(header, /: (.*)/.exec(line)?.[1])
       }
     }
   }
