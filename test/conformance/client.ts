@@ -46,9 +46,9 @@ export class Client {
   /** Sends a request, and again where the server asks for patience. */
   async ask(asked: string | Asked): Promise<Response> {
     const request = typeof asked === 'string' ? { ask: asked } : asked
+    const { create, maxPets = 10 } = this.#options
     const isPost = request.ask.startsWith('POST ')
-    if (isPost && !this.#options.create) throw new NotPossible('needs --create')
-    const { maxPets = 10 } = this.#options
+    if (isPost && !create) throw new NotPossible('needs --create')
     for (;;) {
       if (isPost && this.#pets === maxPets) throw new Error(`${maxPets} pets were added already.`)
       if (isPost) this.#pets++ // if its response is lost, it was added
@@ -128,7 +128,8 @@ function retryAfterOf(response: Response): number | undefined {
   if (response.status === 429 && value === undefined) return 1
   if (value === undefined || ![429, 503].includes(response.status)) return undefined
   if (/^\d+$/.test(value)) return Number(value)
-  return Math.max(0, Date.parse(value) - Date.now()) / 1000
+  const date = Date.parse(value)
+  return Number.isNaN(date) ? 1 : Math.max(0, date - Date.now()) / 1000
 }
 
 /** Writes the bytes and reads until the server closes the connection, as it was asked to. */
@@ -145,6 +146,9 @@ async function exchange({ protocol, hostname, port }: URL, bytes: Buffer): Promi
   const chunks: Buffer[] = []
   try {
     for await (const chunk of socket) chunks.push(chunk)
+  } catch (error) {
+    // A reset after the response is as good as an end.
+    if (error === tooLate || chunks.length === 0) throw error
   } finally {
     clearTimeout(timer)
   }

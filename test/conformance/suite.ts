@@ -2,7 +2,7 @@
 import { describe, test } from 'node:test'
 import { Client, NotPossible } from './client.ts'
 import type { Pet } from './response.ts'
-import { readTranscripts } from './transcript.ts'
+import { checkTranscript, readTranscripts } from './transcript.ts'
 
 export interface Options {
   url: string
@@ -25,7 +25,7 @@ export function level(name: 'contract' | 'http' | 'decisions', register: () => v
   const registerAll = () => {
     register()
     for (const transcript of readTranscripts(new URL(`${name}.txt`, import.meta.url)))
-      rule(transcript.name, () => transcript.check(client, NAME))
+      rule(transcript.name, () => checkTranscript(transcript, client, NAME))
   }
   isRun = name !== 'decisions' || options.decisions
   if (isRun) describe(name, registerAll)
