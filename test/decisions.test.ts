@@ -121,76 +121,67 @@ describe('Authentication', () => {
   })
 })
 
-describe('Pets', () => {
-  test('get ids up to 999999999999999', async (t) => {
-    const snapshot = temporaryFile(t, `[{"id":999999999999998,${BODY.slice(1)}]`)
-    const petstore = await start(t, { snapshot })
-    const { headers } = await post(petstore, BODY, 201)
-    assert.equal(headers.location, '/v1/pets/999999999999999')
-    await check(petstore, 'GET', headers.location, 200)
-    await post(petstore, BODY, '507 store_full')
-  })
+test('answers 431 to 16 KiB of target, header names and values, and to no less', async (t) => {
+  const petstore = await start(t)
+  const used = ['/v1/pets', HOST, BEARER, 'X: '].join('').replaceAll(': ', '').length
+  const filled = (length: number) => get('/v1/pets', `X: ${'x'.repeat(length - used)}`)
+  const connection = await open(t, petstore, filled(16_382) + filled(16_383))
+  await assertNext(connection, 200, 200)
+  await connection.write(filled(16_384))
+  await assertLast(connection, '431 headers_too_large')
 })
 
-describe('Methods, media types, headers', () => {
-  test('answers 431 to 16 KiB of target, header names and values, and to no less', async (t) => {
-    const petstore = await start(t)
-    const used = ['/v1/pets', HOST, BEARER, 'X: '].join('').replaceAll(': ', '').length
-    const filled = (length: number) => get('/v1/pets', `X: ${'x'.repeat(length - used)}`)
-    const connection = await open(t, petstore, filled(16_382) + filled(16_383))
-    await assertNext(connection, 200, 200)
-    await connection.write(filled(16_384))
-    await assertLast(connection, '431 headers_too_large')
+for (const [header, body] of [
+  [`Content-Length: ${BODY.length}`, BODY],
+  [CHUNKED, `${chunk(BODY)}0\r\n\r\n`],
+] as const) {
+  test(`sends 100-continue for a good request with ${header}`, async (t) => {
+    const petstore = await start(t, { maxBody: BODY.length })
+    for (const expect of ['Expect: 100-continue', 'expect: 100-Continue']) {
+      const head = request('POST /v1/pets HTTP/1.1', [HOST, BEARER, header, expect])
+      const connection = await open(t, petstore, head)
+      await assertNext(connection, 100)
+      await connection.write(body + get())
+      await assertNext(connection, 201, 200)
+    }
   })
+}
 
-  const LENGTH = `Content-Length: ${BODY.length}`
-  const framings: Record<string, [header: string, body: string]> = {
-    'a declared length': [LENGTH, BODY],
-    chunks: [CHUNKED, `${chunk(BODY)}0\r\n\r\n`],
-  }
-  for (const [what, [header, body]] of Object.entries(framings)) {
-    test(`sends 100-continue for a good request with ${what}`, async (t) => {
-      const petstore = await start(t, { maxBody: BODY.length })
-      for (const expect of ['Expect: 100-continue', 'expect: 100-Continue']) {
-        const head = request('POST /v1/pets HTTP/1.1', [HOST, BEARER, header, expect])
-        const connection = await open(t, petstore, head)
-        await assertNext(connection, 100)
-        await connection.write(body + get())
-        await assertNext(connection, 201, 200)
-      }
+test('answers 507 after the id 999999999999999', async (t) => {
+  const snapshot = temporaryFile(t, `[{"id":999999999999998,${BODY.slice(1)}]`)
+  const petstore = await start(t, { snapshot })
+  const { headers } = await post(petstore, BODY, 201)
+  assert.equal(headers.location, '/v1/pets/999999999999999')
+  await check(petstore, 'GET', headers.location, 200)
+  await post(petstore, BODY, '507 store_full')
+})
+test('answers 503 while the disk fails, adds nothing, and goes on reading', async (t) => {
+  const folder = `${folderOf(t)}/pets`
+  mkdirSync(folder)
+  const petstore = await start(t, { snapshot: `${folder}/pets.json` })
+  await post(petstore, BODY, 201)
+  renameSync(folder, `${folder}-away`)
+  await post(petstore, BODY, '503 storage_failed')
+  await check(petstore, 'GET', '/readyz', '503 storage_failed')
+  await check(petstore, 'GET', '/livez', 200)
+  assert.equal(petsIn((await list(petstore, 200)).body).length, 1)
+  renameSync(`${folder}-away`, folder)
+  await check(petstore, 'GET', '/readyz', 200)
+  assert.equal((await post(petstore, BODY, 201)).headers.location, '/v1/pets/2')
+  await petstore.close()
+})
+
+for (const [when, delay] of Object.entries({ 'at once': 0, 'after a delay': 1 })) {
+  test(`answers 500 if an operation throws ${when}, and tells only the log why`, async (t) => {
+    const logStream = new FakeStream()
+    const petstore = await start(t, { log: 'json', logStream, delay })
+    const bug = t.mock.method(MemoryStore.prototype, 'page', () => {
+      throw new Error('the secret')
     })
-  }
-})
-
-describe('Errors', () => {
-  test('answers 503 while the disk fails, adds nothing, and goes on reading', async (t) => {
-    const folder = `${folderOf(t)}/pets`
-    mkdirSync(folder)
-    const petstore = await start(t, { snapshot: `${folder}/pets.json` })
-    await post(petstore, BODY, 201)
-    renameSync(folder, `${folder}-away`)
-    await post(petstore, BODY, '503 storage_failed')
-    await check(petstore, 'GET', '/readyz', '503 storage_failed')
-    await check(petstore, 'GET', '/livez', 200)
-    assert.equal(petsIn((await list(petstore, 200)).body).length, 1)
-    renameSync(`${folder}-away`, folder)
-    await check(petstore, 'GET', '/readyz', 200)
-    assert.equal((await post(petstore, BODY, 201)).headers.location, '/v1/pets/2')
-    await petstore.close()
+    const { body } = await list(petstore, '500 internal_error')
+    assert.doesNotMatch(body, /secret/)
+    await logStream.until(/"level":"error","message":"Error: the secret\\n/)
+    bug.mock.restore()
+    await list(petstore, 200)
   })
-
-  for (const [when, delay] of Object.entries({ 'at once': 0, 'after a delay': 1 })) {
-    test(`answers 500 if an operation throws ${when}, and tells only the log why`, async (t) => {
-      const logStream = new FakeStream()
-      const petstore = await start(t, { log: 'json', logStream, delay })
-      const bug = t.mock.method(MemoryStore.prototype, 'page', () => {
-        throw new Error('the secret')
-      })
-      const { body } = await list(petstore, '500 internal_error')
-      assert.doesNotMatch(body, /secret/)
-      await logStream.until(/"level":"error","message":"Error: the secret\\n/)
-      bug.mock.restore()
-      await list(petstore, 200)
-    })
-  }
-})
+}

@@ -44,12 +44,8 @@ function operationsOf(document: unknown) {
   )
 }
 
-function nameOf({ getPetState, page }: Omit<Variant, 'basePath'>): string {
-  return `getPet ${getPetState}, ${page ? 'with' : 'without'} page`
-}
-
 for (const variant of VARIANTS) {
-  test(`each operation answers exactly what is documented, ${nameOf(variant)}`, async (t) => {
+  test(`each operation answers exactly what is documented: ${JSON.stringify(variant)}`, async (t) => {
     const document = documentOf({ basePath: '/v1', ...variant })
     const operations = operationsOf(document)
     for (const { id, operation } of operations) {
@@ -72,13 +68,9 @@ for (const variant of VARIANTS) {
     const documented = operations.flatMap((one) => statementsOf(document, one.id, one.operation))
     const withoutMessage = (statement: string) => statement.replace(/: .*/, '')
     const known = new Set(documented.map(withoutMessage))
-    const unknown = [...seen].filter((statement) => !known.has(withoutMessage(statement)))
-    assert.deepEqual(unknown, [])
-    const unseen = documented.filter((statement) => !seen.has(statement))
-    assert.deepEqual(
-      unseen.filter((statement) => !NOT_PROVOKED.test(statement)),
-      [],
-    )
+    for (const one of seen) assert.ok(known.has(withoutMessage(one)), one)
+    const unseen = documented.filter((one) => !seen.has(one) && !NOT_PROVOKED.test(one))
+    assert.deepEqual(unseen, [])
   })
 }
 

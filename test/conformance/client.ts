@@ -31,7 +31,8 @@ export interface ClientOptions {
 
 export class Client {
   readonly key: string
-  readonly base: URL
+  readonly url: URL
+  readonly basePath: string
   readonly #options: ClientOptions
   #requests = 0
   #pets = 0
@@ -39,7 +40,8 @@ export class Client {
 
   constructor(options: ClientOptions) {
     this.key = options.key
-    this.base = new URL(options.url.replace(/\/$/, ''))
+    this.url = new URL(options.url)
+    this.basePath = this.url.pathname.replace(/\/$/, '')
     this.#options = options
   }
 
@@ -67,7 +69,7 @@ export class Client {
     this.#requests++
     const curl = this.#curl(request)
     try {
-      return new Response(curl, await exchange(this.base, this.#bytes(request)))
+      return new Response(curl, await exchange(this.url, this.#bytes(request)))
     } catch (cause) {
       const failure = new Error(`\n\nThe request\n\n    ${curl}\n\ngot no response: ${cause}\n`)
       if (this.#requests === 1) this.#unreachable = failure
@@ -82,7 +84,7 @@ export class Client {
     if (body !== undefined) defaults.push('Content-Type: application/json')
     const replaced = headers.map(nameOf)
     const lines = [...defaults.filter((line) => !replaced.includes(nameOf(line))), ...headers]
-    const target = place.startsWith('/') ? this.base.pathname + place : place.replace(/^~/, '')
+    const target = place.startsWith('/') ? this.basePath + place : place.replace(/^~/, '')
     return { method, target, lines }
   }
 
@@ -92,7 +94,7 @@ export class Client {
     const names = lines.map(nameOf)
     const isChunked = names.includes('transfer-encoding')
     const length = Buffer.byteLength(body ?? '')
-    if (!names.includes('host')) lines.unshift(`Host: ${this.base.host}`)
+    if (!names.includes('host')) lines.unshift(`Host: ${this.url.host}`)
     if (body !== undefined && !isChunked) lines.push(`Content-Length: ${length}`)
     const sent = lines.filter((line) => !/^[^:]+:$/.test(line))
     const head = [`${method} ${target} HTTP/${version}`, ...sent, 'Connection: close', '', '']
@@ -112,8 +114,8 @@ export class Client {
     else if (method !== 'GET') words.push(`-X ${method}`)
     for (const line of lines) words.push(`-H ${quote(line)}`)
     if (body !== undefined) words.push(`--data-binary ${quote(body)}`)
-    if (target.startsWith('/')) words.push(quote(this.base.origin + target))
-    else words.push(`--request-target ${quote(target)}`, quote(this.base.origin))
+    if (target.startsWith('/')) words.push(quote(this.url.origin + target))
+    else words.push(`--request-target ${quote(target)}`, quote(this.url.origin))
     return words.join(' ')
   }
 }

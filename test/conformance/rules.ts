@@ -2,7 +2,7 @@
 import { STATUSES } from './response.ts'
 import { atLeast, client, level, NAME, refuseUnknownNames, rule } from './suite.ts'
 
-const base = client.base.pathname
+const base = client.basePath
 const post = (members: string) => ({ ask: 'POST /pets', body: `{"name":"${NAME}",${members}}` })
 
 level('contract', () => {
@@ -94,7 +94,7 @@ level('http', () => {
       const response = await client.ask(`GET ${path}`)
       const head = await client.ask(`HEAD ${path}`)
       const { length } = response.content
-      for (const one of [response, head]) {
+      for (const one of head.status === response.status ? [response, head] : [response]) {
         const isTrue = Number(one.header('content-length') ?? length) === length
         one.should(`with Content-Length: ${length}`, isTrue)
       }

@@ -28,8 +28,8 @@ export async function checkTranscript(
   client: Client,
   name: string,
 ): Promise<void> {
-  const { key, base } = client
-  const values = new Map(Object.entries({ base: base.pathname, host: base.host, key, name }))
+  const { key, basePath: base, url } = client
+  const values = new Map(Object.entries({ base, host: url.host, key, name }))
   const fill = (text: string) =>
     text
       .replace(/\{(\w+)\}/g, (hole, word) => values.get(word) ?? hole)
