@@ -1,14 +1,36 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import type { Variant } from '../../src/api/documents.ts'
+import { openapi, type Variant } from '../../src/api/documents.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
-import { breachesOf, breachesOfOperation, documentOf, entries } from '../contract.ts'
-import { find, VARIANTS } from '../contract.ts'
 import { type Answer, folderOf, RawConnection, send, type Sent, start } from '../support.ts'
 
+// What the document says of responses, and what comes. Prism checks the schemas, in test/system/.
 const REX = '{"name":"Rex","categoryId":1}'
+const VARIANTS: readonly Omit<Variant, 'basePath'>[] = [true, false].flatMap((page) => {
+  return (['deprecated', 'gone'] as const).map((getPetState) => ({ getPetState, page }))
+})
 const DOCUMENT = documentOf({ basePath: '/v1', getPetState: 'deprecated', page: true })
+
+function documentOf(variant: Variant): unknown {
+  const reply = openapi(variant)({ param: '', query: '', body: Buffer.alloc(0) })
+  assert.ok(!(reply instanceof Promise) && typeof reply?.body === 'string')
+  return JSON.parse(reply.body)
+}
+
+function entries(value: unknown): [name: string, value: unknown][] {
+  return typeof value === 'object' && value !== null ? Object.entries(value) : []
+}
+
+/** Follows keys from a node of a document, through all references. */
+function find(document: unknown, node: unknown, ...keys: readonly string[]): unknown {
+  const members = new Map(entries(node))
+  const reference = members.get('$ref')
+  if (typeof reference === 'string')
+    return find(document, document, ...reference.slice(2).split('/'), ...keys)
+  const [key, ...rest] = keys
+  return key === undefined ? node : find(document, members.get(key), ...rest)
+}
 
 function operationsOf(document: unknown) {
   return entries(find(document, document, 'paths')).flatMap(([path, item]) =>
@@ -22,12 +44,8 @@ function operationsOf(document: unknown) {
   )
 }
 
-function nameOf({ getPetState, page }: Omit<Variant, 'basePath'>): string {
-  return `getPet ${getPetState}, ${page ? 'with' : 'without'} page`
-}
-
 for (const variant of VARIANTS) {
-  test(`each operation answers exactly what is documented, ${nameOf(variant)}`, async (t) => {
+  test(`each operation answers exactly what is documented: ${JSON.stringify(variant)}`, async (t) => {
     const document = documentOf({ basePath: '/v1', ...variant })
     const operations = operationsOf(document)
     for (const { id, operation } of operations) {
@@ -37,21 +55,27 @@ for (const variant of VARIANTS) {
     const seen = new Set<string>()
     for (const [name, answer] of await provoke(t, variant)) {
       const { status, headers, body } = answer
+      const label = `${name} ${JSON.stringify(answer)}`
+      const type = headers['content-type']?.replace(/;.*/, '') ?? ''
       const operation = operations.find(({ id }) => id === name)?.operation
-      const breaches = breachesOfOperation(document, operation, answer)
-      assert.deepEqual(breaches, [], `${name} ${JSON.stringify(answer)}`)
+      const response = find(document, operation, 'responses', `${status}`)
+      assert.ok(find(document, response, 'content', type) !== undefined, label)
       if (name === 'openapi' && status === 200) assert.deepEqual(JSON.parse(body), document)
       if (status >= 400) seen.add(`${name} ${status} ${textOf(JSON.parse(body))}`)
-      for (const header of Object.keys(headers)) seen.add(`${name} ${status} ${header}`)
+      for (const header of Object.keys(headers).filter((one) => !NOT_DESCRIBED.test(one)))
+        seen.add(`${name} ${status} ${header}`)
     }
     const documented = operations.flatMap((one) => statementsOf(document, one.id, one.operation))
-    const unseen = documented.filter((statement) => !seen.has(statement))
-    assert.deepEqual(
-      unseen.filter((statement) => !NOT_PROVOKED.test(statement)),
-      [],
-    )
+    const withoutMessage = (statement: string) => statement.replace(/: .*/, '')
+    const known = new Set(documented.map(withoutMessage))
+    for (const one of seen) assert.ok(known.has(withoutMessage(one)), one)
+    const unseen = documented.filter((one) => !seen.has(one) && !NOT_PROVOKED.test(one))
+    assert.deepEqual(unseen, [])
   })
 }
+
+// HTTP's own headers, which the document leaves out.
+const NOT_DESCRIBED = /^(?:content-type|content-length|date|connection|keep-alive)$/
 
 // One operation stands for all that have a bug. What node cannot read as a request has no id.
 const NOT_PROVOKED = /^(?!listPets)\w+ 500 |^\w+ (?:408|431) x-request-id$|^\w+ default /
@@ -140,27 +164,4 @@ test('the document has the base path that is configured, and no inline schema', 
   assert.equal(find(DOCUMENT, requestId, 'schema', 'pattern'), undefined)
   // Generators would have to make up a name for it, such as InlineObject14.
   assert.doesNotMatch(text, /"(?:allOf|anyOf|oneOf)"|"schema":\{[^}]*"properties"/)
-})
-
-test('the check finds what is not documented, and throws at an unknown keyword', () => {
-  const operation = operationsOf(DOCUMENT)[0]?.operation
-  const caching = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
-  const headers = { 'content-type': 'application/json', ...caching }
-  const breaches = (body: string, status = 200, more = {}) =>
-    breachesOfOperation(DOCUMENT, operation, { status, headers: { ...headers, ...more }, body })
-  const pet = '{"id":1,"name":"","categoryId":-1}'
-  assert.deepEqual(breaches(`[${Array(100).fill(pet)}]`), [])
-  const wrongIds = ['"id":0', '"id":"1"', '"id":1.5', '"id":1e19']
-  const wrong = [...wrongIds, '"colour":1', '"id":1,"status":"lost"']
-  const pets = wrong.map((member) => `[${pet.replace('"id":1', member)}]`)
-  for (const body of ['{}', '[[]]', `[${Array(101).fill(pet)}]`, ...pets])
-    assert.notDeepEqual(breaches(body), [], body)
-  for (const code of ['bad_request', 'invalid_pet']) {
-    const body = JSON.stringify({ code, message: '', status: 400 })
-    assert.equal(breaches(body, 400).length === 0, code === 'bad_request')
-  }
-  for (const name of ['content-type', 'location'])
-    assert.notDeepEqual(breaches('[]', 200, { [name]: 'a b' }), [], name)
-  const checkUnknown = () => breachesOf({}, { unevaluatedItems: true }, 1)
-  assert.throws(checkUnknown, /does not know unevaluatedItems/)
 })

@@ -5,6 +5,7 @@ import { basename } from 'node:path'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { Running } from '../process.ts'
 import { AUTHORIZATION, folderOf, KEY, temporaryFile } from '../support.ts'
+import { assertConforms } from '../verify.ts'
 import { isHere, must, run } from './packages.ts'
 
 const NODE = '/nodejs/bin/node'
@@ -121,7 +122,9 @@ describe('the image', { skip: lacksEngine() }, () => {
     })
     await container.serves()
     const exec = (...argv: string[]) => run('runc', 'exec', name, ...argv)
+    const { pid } = JSON.parse(must('runc', 'state', name))
     return {
+      pid,
       exec,
       /** Asks from within; from an address other than 127.0.0.1, as anybody outside would. */
       ask(path: string, init: RequestInit = {}) {
@@ -206,6 +209,12 @@ describe('the image', { skip: lacksEngine() }, () => {
     const [code, pets] = ask('/v1/pets')
     assert.deepEqual([code, pets.length], [200, 12])
     assert.equal(await stop(), 0)
+  })
+
+  test('keeps every rule of the conformance suite', async (t) => {
+    const { pid } = await start(t, { args: ['--demo'] })
+    const within = ['nsenter', `--net=/proc/${pid}/ns/net`]
+    await assertConforms('http://127.0.0.1:8080/v1', within)
   })
 
   test('keeps a snapshot in a volume at /data, as its user and as any of group 0', async (t) => {

@@ -8,7 +8,8 @@ import { before, test } from 'node:test'
 import { promisify } from 'node:util'
 import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
-import { folderOf, words } from '../support.ts'
+import { folderOf, KEY, words } from '../support.ts'
+import { assertConforms } from '../verify.ts'
 import { TESTCONTAINERS, TS_JEST, TYPES } from './consumer-files.ts'
 import { freePort } from './proxies.ts'
 
@@ -174,7 +175,7 @@ for (const [runtime, evaluate, runs, tests] of [
   ['bun', '-e', ['run'], ['test', './first.test.mjs']],
   ['deno', 'eval', ['run', '-A'], ['test', '-A', '--no-check', 'first.test.mjs']],
 ] as const) {
-  test(`${runtime} imports and requires the package, and serves the README's tour`, async (t) => {
+  test(`${runtime} imports and requires the package, serves the tour and keeps the rules`, async (t) => {
     const wrapper = join(consumer, 'node_modules/.bin', runtime) // it hands on no signals
     const printed = await run(consumer, wrapper, [evaluate, 'console.log(process.execPath)'])
     const command = printed.trim()
@@ -191,12 +192,15 @@ for (const [runtime, evaluate, runs, tests] of [
     for (const file of ['client.mts', 'client.cjs']) await run(consumer, command, [...runs, file])
     const snapshot = `${consumer}/${runtime}.json`
     const key = 'my-secret-key' // the README's
-    const env = { ...USER_ENV, PORT: '0', PETSTORE_API_KEYS: key, PETSTORE_SNAPSHOT: snapshot }
+    const settings = { PETSTORE_API_KEYS: `${key},${KEY}`, PETSTORE_SNAPSHOT: snapshot }
+    const env = { ...USER_ENV, PORT: '0', ...settings }
     const main = 'node_modules/petstore-server/dist/main.js'
     const args = [...runs, main, '--demo', '--log', 'json']
     const server = new Running([command, ...args], { cwd: consumer, env })
     t.after(() => server.process.kill('SIGKILL'))
-    await documents.runTour((await server.serves()).url, key)
+    const { url } = await server.serves()
+    await documents.runTour(url, key)
+    await assertConforms(url)
     server.process.kill('SIGTERM')
     assert.equal((await server.exited).status, 0)
     assert.match(readFileSync(snapshot, 'utf8'), /"id":13,/)

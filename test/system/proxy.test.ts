@@ -7,6 +7,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { serve } from '../process.ts'
 import { type Answer, folderOf, send } from '../support.ts'
+import { assertConforms } from '../verify.ts'
 import { isHere } from './packages.ts'
 import { freePort, PROXIES, type ProxyName, startProxy } from './proxies.ts'
 
@@ -99,9 +100,6 @@ function connectionsTo(port: number): number {
   return readFileSync('/proc/net/tcp', 'utf8').split(established).length - 1
 }
 
-/** The part of the clients' path that another proxy in front removes. */
-const STRIPPED = { keeps: '', 'gives back': '/api' }
-
 for (const name of Object.keys(PROXIES) as ProxyName[]) {
   const isMissing = !isHere(name, PROXIES[name].debianPackage)
   const skip = isMissing && `${name} is not here and cannot be installed`
@@ -149,26 +147,31 @@ for (const name of Object.keys(PROXIES) as ProxyName[]) {
       assert.deepEqual(new Set(await Promise.all(created)), new Set([201]))
     })
 
-    for (const [how, stripped] of Object.entries(STRIPPED)) {
-      test(`Location and Link fit a base path that the proxy ${how}`, async (t) => {
-        const port = await freePort()
-        await serve(t, ['--demo', '--base-path', '/api/shop/v1'], port)
-        const proxy = await startProxy(t, name, { servers: [port], prefix: stripped })
-        const ask = (method: string, path: string, body?: string) => {
-          assert.ok(path.startsWith('/api/shop/v1/'), path)
-          const sent = body === undefined ? {} : { body }
-          return send(proxy, method, path.slice(stripped.length), sent)
-        }
-        const rex = JSON.stringify({ name: 'Rex', categoryId: 1 })
-        const created = await ask('POST', '/api/shop/v1/pets', rex)
-        assert.match(String(created.headers['x-request-id']), /^[\w-]{32,36}$/) // the proxy's own
-        const read = await ask('GET', String(created.headers.location))
-        assert.deepEqual([read.status, read.body], [200, created.body])
-        const linked = ({ headers }: Answer) => /^<(.*?)>/.exec(String(headers['link']))?.[1] ?? ''
-        const next = await ask('GET', linked(await ask('GET', '/api/shop/v1/pets?limit=7')))
-        assert.equal(JSON.parse(next.body)[0].id, 8)
-        assert.equal((await ask('GET', linked(read))).status, 200) // the successor
-      })
-    }
+    test('every rule of the conformance suite holds', async (t) => {
+      const port = await freePort()
+      await serve(t, ['--demo'], port)
+      await assertConforms(`${(await startProxy(t, name, { servers: [port] })).url}/v1`)
+    })
+
+    test('Location and Link fit a base path that another proxy in front removes', async (t) => {
+      const port = await freePort()
+      await serve(t, ['--demo', '--base-path', '/api/shop/v1'], port)
+      const prefix = '/api' // the proxy adds it again
+      const proxy = await startProxy(t, name, { servers: [port], prefix })
+      const ask = (method: string, path: string, body?: string) => {
+        assert.ok(path.startsWith('/api/shop/v1/'), path)
+        const sent = body === undefined ? {} : { body }
+        return send(proxy, method, path.slice(prefix.length), sent)
+      }
+      const rex = JSON.stringify({ name: 'Rex', categoryId: 1 })
+      const created = await ask('POST', '/api/shop/v1/pets', rex)
+      assert.match(String(created.headers['x-request-id']), /^[\w-]{32,36}$/) // the proxy's own
+      const read = await ask('GET', String(created.headers.location))
+      assert.deepEqual([read.status, read.body], [200, created.body])
+      const linked = ({ headers }: Answer) => /^<(.*?)>/.exec(String(headers['link']))?.[1] ?? ''
+      const next = await ask('GET', linked(await ask('GET', '/api/shop/v1/pets?limit=7')))
+      assert.equal(JSON.parse(next.body)[0].id, 8)
+      assert.equal((await ask('GET', linked(read))).status, 200) // the successor
+    })
   })
 }

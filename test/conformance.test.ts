@@ -1,0 +1,103 @@
+// The conformance suite: this server keeps its rules, and no server comes to harm by it.
+import assert from 'node:assert/strict'
+import { createServer, type RequestListener } from 'node:http'
+import { test, type TestContext } from 'node:test'
+import { createPetstore } from '../src/index.ts'
+import { DEMO_PETS } from './demo.ts'
+import { exec, read } from './documents.ts'
+import { listen } from './http/raw.ts'
+import { KEY, start, temporaryFile } from './support.ts'
+import { assertConforms, verify } from './verify.ts'
+
+const PETS = { pets: [...DEMO_PETS, ...DEMO_PETS] }
+
+/** The names of rules in TAP that passed, or that did not. */
+function namesIn(tap: string, result: 'ok' | 'not ok'): string[] {
+  const lines = tap.matchAll(new RegExp(`^ {4}${result} \\d+ - (.*)$`, 'gm'))
+  return Array.from(lines, ([, name = '']) => name)
+}
+
+/** A server that answers every request alike, and repeats what it was sent. */
+async function startLenient(t: TestContext, before: RequestListener = () => {}) {
+  const asked: string[] = []
+  let pending = 0
+  let most = 0
+  const server = createServer((req, res) => {
+    asked.push(`${req.method}`)
+    most = Math.max(most, ++pending)
+    res.on('close', () => pending--)
+    before(req, res)
+    if (!res.writableEnded) res.writeHead(201).end(JSON.stringify(req.headers))
+  })
+  return { url: `${await listen(t, server)}/v1`, asked, most: () => most }
+}
+
+test('this server keeps every rule, and docs/conformance.md lists them', async (t) => {
+  const petstore = await start(t, PETS)
+  const tap = await assertConforms(petstore.url)
+  assert.doesNotMatch(tap, /# SKIP/)
+  const listed = read('docs/conformance.md').match(/(?<=^- )[^*].*: .*$/gm)
+  assert.deepEqual(listed, namesIn(tap, 'ok'))
+  assert.ok(petstore.requests.length <= 200, `${petstore.requests.length} requests`)
+  const added = petstore.pets.slice(PETS.pets.length)
+  assert.ok(added.length <= 10, `${added.length} pets`)
+  for (const { name } of added) assert.match(name, /^petstore-server conformance/)
+})
+
+test('createPetstore() keeps them behind a server of its user', async (t) => {
+  const { listener } = createPetstore({ ...PETS, apiKeys: [KEY] })
+  await assertConforms(`${await listen(t, createServer(listener))}/v1`)
+})
+
+test('without --create it changes nothing, and finds the same again', async (t) => {
+  const petstore = await start(t, PETS)
+  const first = await verify(petstore.url, ['--decisions'])
+  const second = await verify(petstore.url, ['--decisions'])
+  assert.deepEqual([first.status, petstore.pets.length], [0, PETS.pets.length], first.stdout)
+  assert.deepEqual(namesIn(second.stdout, 'ok'), namesIn(first.stdout, 'ok'))
+  for (const { method } of petstore.requests)
+    assert.ok(['GET', 'HEAD', 'OPTIONS', 'PROPFIND'].includes(`${method}`), `${method}`)
+})
+
+test('it bounds what it asks of any server, and prints curl lines without the key', async (t) => {
+  const { url, asked, most } = await startLenient(t)
+  const { status, stdout, stderr } = await verify(url, ['--create', '--decisions'])
+  assert.equal(status, 1)
+  assert.ok(asked.length <= 200)
+  assert.equal(asked.filter((method) => method === 'POST').length, 10)
+  assert.equal(most(), 1)
+  assert.doesNotMatch(asked.join(), /PUT|PATCH|DELETE/)
+  assert.match(stderr, /^Adds at most ten pets, named "petstore-server conformance"/)
+  assert.ok(!(stdout + stderr).includes(KEY))
+  assert.match(stdout, /"authorization":"Bearer \[key\]"/)
+  const commands = stdout.match(/(?<=^ *)curl .*$/gm) ?? []
+  for (const one of [commands[0], commands.find((line) => line.includes('--data-binary'))]) {
+    const env = { ...process.env, PETSTORE_API_KEY: KEY }
+    const { stdout: answered } = await exec('sh', ['-c', `${one}`], { env })
+    assert.match(answered, new RegExp(`^HTTP/1.1 201 .*"authorization":"Bearer ${KEY}"`, 's'))
+  }
+})
+
+test('it waits as long as Retry-After says, and asks again', async (t) => {
+  const times: number[] = []
+  const { url } = await startLenient(t, (_req, res) => {
+    times.push(performance.now())
+    if (times.length === 1) res.writeHead(429, { 'retry-after': '1' }).end()
+  })
+  await verify(url, [])
+  const [first = 0, second = 0] = times
+  assert.ok(second - first >= 990, `${second - first} ms`) // a timer may be early by a millisecond
+})
+
+test('--expected-failures turns its names around, and refuses one that is no rule', async (t) => {
+  const { url } = await startLenient(t)
+  const failed = namesIn((await verify(url, [])).stdout, 'not ok')
+  const run = async (...names: string[]) => {
+    const file = temporaryFile(t, names.join('\n'))
+    return (await verify(url, ['--expected-failures', file])).status
+  }
+  assert.equal(await run(...failed), 0)
+  assert.equal(await run(...failed.slice(1)), 1)
+  assert.equal(await run(...failed, 'Endpoints: the base address ends in /v1'), 1)
+  assert.equal(await run(...failed, 'no rule'), 1)
+})
