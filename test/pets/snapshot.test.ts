@@ -431,10 +431,7 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
   const store = await open(t, path)
   const adding = store.add(REX)
   const end = await failDisk(t, 'sync')
-  await assert.rejects(
-    async () => store.close(),
-    /not be completed; keep .*\.journal with it: EIO/,
-  )
+  await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
   end()
   assert.equal((await adding).ok, true)
   assert.deepEqual(await store.add(REX), FAILED)
