@@ -45,7 +45,10 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
     await rm(own, { force: true })
   }
   try {
-    await once(server.listen(unnamed), 'listening').catch(() => refuseFolder(file))
+    await once(server.listen(unnamed), 'listening').catch((error) => {
+      if (hasCode(error, 'EACCES')) refuseFolder(file)
+      throw error
+    })
     await rename(unnamed, own) // a socket of this name is live or dead, never half-open
     await waitForOthers(file, own)
   } catch (error) {

@@ -144,7 +144,7 @@ export class SnapshotFiles {
   /** Removes the journal, which must be empty. */
   async close(): Promise<void> {
     await this.#journalFile?.close()
-    await unlink(`${this.path}.journal`).catch(ignoreMissing)
+    await unlink(`${this.path}.journal`)
     await this.#syncNames()
   }
 

@@ -48,21 +48,17 @@ export async function readJournal(file: FileHandle, memory: MemoryStore): Promis
     for (const line of block.toString('latin1').split('\n')) {
       number++
       at += line.length + 1
-      if (!isComplete(line)) continue
+      const bytes = Buffer.from(line, 'latin1')
+      const head = headOf(bytes.subarray(HEAD_BYTES, -1))
+      if (!line.startsWith(head) || !line.endsWith(']')) continue
       naming(`line ${number}`, () => {
-        const [, ...pets] = itemsIn(Buffer.from(line, 'latin1'))
+        const [, ...pets] = itemsIn(bytes)
         for (const pet of pets) keepNext(memory, readDraft(pet))
       })
       end = at
     }
   }
   return end
-}
-
-/** @param line Its bytes as Latin-1. */
-function isComplete(line: string): boolean {
-  const checked = Buffer.from(line.slice(HEAD_BYTES, -1), 'latin1')
-  return line.startsWith(headOf(checked)) && line.endsWith(']')
 }
 
 function keepNext(memory: MemoryStore, pet: Draft): void {

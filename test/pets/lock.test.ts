@@ -22,7 +22,7 @@ test('a stopped process keeps its lock; a killed one does not', async (t) => {
   child.kill('SIGSTOP')
   await assert.rejects(
     takeLock(`${folder}/pets`),
-    /is in use by a process that does not say who it is/,
+    /in use by a process that does not say who it is/,
   )
   child.kill('SIGKILL')
   await once(child, 'exit')
