@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
+import { clock } from './clock.ts'
 
 /** A response before it meets a socket: what an operation returns. */
 export interface Reply {
@@ -50,7 +51,7 @@ const COMMON_TEXT = textOf(COMMON)
 // A string up to this length is sent as it is: node would hold a longer one twice.
 const MAX_STRING = 16 * 1024
 
-let lastDate = { second: 0, text: '' }
+const date = clock(1_000, (time) => time.toUTCString())
 const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
 
 /**
@@ -129,17 +130,9 @@ export function responseText(
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
-${textOf(own)}${COMMON_TEXT}${textOf(headers)}Date: ${dateText()}\r
+${textOf(own)}${COMMON_TEXT}${textOf(headers)}Date: ${date()}\r
 ${connection}\r
 ${content}`
-}
-
-/** Formatted once a second. */
-function dateText(): string {
-  const second = Math.floor(Date.now() / 1_000)
-  if (second !== lastDate.second)
-    lastDate = { second, text: new Date(second * 1_000).toUTCString() }
-  return lastDate.text
 }
 
 function textOf(headers: readonly string[]): string {
