@@ -193,11 +193,7 @@ export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Co
       Object.assign(config, readSetting(row, flags[row.name], env[row.env]))
   }
   const known = ROWS.map((row) => row.env)
-  const unknown = Object.keys(env).filter(
-    (name) => name.startsWith('PETSTORE_') && !known.includes(name),
-  )
-  const warnings = unknown.map(
-    (name) => `unknown variable ${name}${hintFor(name, known)}; see --help`,
-  )
-  return { action, config, warnings }
+  const isUnknown = (name: string) => name.startsWith('PETSTORE_') && !known.includes(name)
+  const warn = (name: string) => `unknown variable ${name}${hintFor(name, known)}; see --help`
+  return { action, config, warnings: Object.keys(env).filter(isUnknown).map(warn) }
 }

@@ -129,36 +129,32 @@ for (const [host, asked, shown] of [
 ] as const) {
   const isIpv6 = host.includes(':')
   const skip = isIpv6 && hasNoIpv6
-  test(
-    `on ${host} it listens where the greeting says, ready until it ends`,
-    { skip },
-    async (t) => {
-      const controls = ['--control-port', '0', '--control-host', host]
-      const flags = ['--host', host, '--api-key', KEY, '--base-path', '/shop', ...controls]
-      const { process, url, status } = await serve(t, flags)
-      const [, control = ''] = await process.stderr.until(/test controls.* on (http:\S+)\n/)
-      for (const one of [url, control]) assert.ok(one.startsWith(`http://${shown}:`), one)
-      const headers = { authorization: AUTHORIZATION }
-      assert.equal((await fetch(`${control}/requests`)).status, 200)
-      assert.equal((await fetch(`${url}/pets`, { headers })).status, 200)
-      const port = portOf({ url })
-      assert.deepEqual(await ready(port, '--host', asked), isReady)
-      process.emit('SIGTERM')
-      await status
-      const { text } = process.stdout
-      const bound = `http://${isIpv6 ? `[${host}]` : host}:${port}/shop`
-      assert.ok(text.includes(` listens on ${bound}: `), text)
-      assert.ok(text.includes(`,"url":"${url}","controlUrl":"${control}"}\n`), text)
-      const warning =
-        /"warn","message":"the test controls on \S+ need no key, and other machines may/
-      assert.equal(warning.test(text), host === '0.0.0.0' || host === '::')
-      const { stderr, ...rest } = await ready(port, '--host', asked)
-      const place = `http://${asked === 'localhost' ? asked : shown}:${port}/readyz`
-      assert.deepEqual(rest, { status: 1, stdout: '' })
-      assert.ok(stderr.startsWith(`petstore-server: not ready: ${place}: `), stderr)
-      assert.ok(stderr.includes('ECONNREFUSED'), stderr)
-    },
-  )
+  const title = `on ${host} it listens where the greeting says, ready until it ends`
+  test(title, { skip }, async (t) => {
+    const controls = ['--control-port', '0', '--control-host', host]
+    const flags = ['--host', host, '--api-key', KEY, '--base-path', '/shop', ...controls]
+    const { process, url, status } = await serve(t, flags)
+    const [, control = ''] = await process.stderr.until(/test controls.* on (http:\S+)\n/)
+    for (const one of [url, control]) assert.ok(one.startsWith(`http://${shown}:`), one)
+    const headers = { authorization: AUTHORIZATION }
+    assert.equal((await fetch(`${control}/requests`)).status, 200)
+    assert.equal((await fetch(`${url}/pets`, { headers })).status, 200)
+    const port = portOf({ url })
+    assert.deepEqual(await ready(port, '--host', asked), isReady)
+    process.emit('SIGTERM')
+    await status
+    const { text } = process.stdout
+    const bound = `http://${isIpv6 ? `[${host}]` : host}:${port}/shop`
+    assert.ok(text.includes(` listens on ${bound}: `), text)
+    assert.ok(text.includes(`,"url":"${url}","controlUrl":"${control}"}\n`), text)
+    const warning = /"warn","message":"the test controls on \S+ need no key, and other machines may/
+    assert.equal(warning.test(text), host === '0.0.0.0' || host === '::')
+    const { stderr, ...rest } = await ready(port, '--host', asked)
+    const place = `http://${asked === 'localhost' ? asked : shown}:${port}/readyz`
+    assert.deepEqual(rest, { status: 1, stdout: '' })
+    assert.ok(stderr.startsWith(`petstore-server: not ready: ${place}: `), stderr)
+    assert.ok(stderr.includes('ECONNREFUSED'), stderr)
+  })
 }
 
 const TEXT_LINE =

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream'
 import type { Keyring } from './bearer.ts'
+import { clock } from './clock.ts'
 import type { RequestHead, RequestRecord } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 
@@ -108,56 +109,51 @@ class LineWriter {
   }
 }
 
-const now = () => new Date().toISOString()
+const now = clock(1, (time) => time.toISOString())
 
-type ShowMember = (name: string, value: string | number) => string
+type ShowMember = (name: string, value: string | number | undefined) => string
 
 // Concatenated: JSON.stringify of an object takes longer.
 function jsonLine(request: RequestRecord, keyring: Keyring): string {
   const { head, reply, ms, bytes } = request
+  const level = reply?.status === 500 ? 'error' : 'info'
+  const method = head && keyring.redact(head.method)
+  const path = head && pathOf(head, keyring)
   return (
-    `{"time":"${now()}","level":"${reply?.status === 500 ? 'error' : 'info'}"` +
-    (head === undefined ? '' : jsonMember('method', keyring.redact(head.method))) +
-    (head === undefined ? '' : jsonMember('path', pathOf(head, keyring))) +
-    `,"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
+    `{"time":"${now()}","level":"${level}"${jsonMember('method', method)}` +
+    `${jsonMember('path', path)},"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
     `${otherMembers(request, keyring, jsonMember)}}\n`
   )
 }
 
 function textLine(request: RequestRecord, keyring: Keyring): string {
   const { head, reply, ms, bytes } = request
-  return (
-    `${now()} ` +
-    (head === undefined ? '- -' : `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}`) +
-    ` ${reply?.status ?? 'no response'} ${ms} ms ${bytes} B` +
-    `${otherMembers(request, keyring, textMember)}\n`
-  )
+  const target = head ? `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}` : '- -'
+  const outcome = `${reply?.status ?? 'no response'} ${ms} ms ${bytes} B`
+  return `${now()} ${target} ${outcome}${otherMembers(request, keyring, textMember)}\n`
 }
 
-function jsonMember(name: string, value: string | number): string {
+function jsonMember(name: string, value: string | number | undefined): string {
+  if (value === undefined) return ''
   return `,"${name}":${typeof value === 'number' ? value : quoted(value)}`
 }
 
-function textMember(name: string, value: string | number): string {
-  return ` ${name}=${typeof value === 'number' ? value : word(value)}`
+function textMember(name: string, value: string | number | undefined): string {
+  return value === undefined ? '' : ` ${name}=${word(String(value))}`
 }
 
-/** The members that not every request has. */
 function otherMembers(request: RequestRecord, keyring: Keyring, show: ShowMember): string {
   const { headers } = request.head ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
-  let shown = ''
-  const add = (name: string, value: string | number | undefined) => {
-    if (value !== undefined) shown += show(name, value)
-  }
-  add('operation', request.operation)
-  add('code', request.reply?.code)
-  add('key', request.key)
-  add('requestId', requestId && keyring.redact(requestId))
-  add('remote', request.remote)
-  add('forwardedFor', forwardedFor && keyring.redact(forwardedFor))
-  return shown
+  return (
+    show('operation', request.operation) +
+    show('code', request.reply?.code) +
+    show('key', request.key) +
+    show('requestId', requestId && keyring.redact(requestId)) +
+    show('remote', request.remote) +
+    show('forwardedFor', forwardedFor && keyring.redact(forwardedFor))
+  )
 }
 
 function jsonEvent(level: LogLevel, message: string, members: Members = {}): string {

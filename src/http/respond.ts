@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
+import { clock } from './clock.ts'
 
 /** What an operation returns: a response that knows no socket. */
 export interface Reply {
@@ -46,7 +47,7 @@ const COMMON_TEXT = textOf(COMMON)
 // A longer string is sent as a Buffer: node would hold it twice.
 const MAX_STRING = 16 * 1024
 
-let lastDate = { second: 0, text: '' }
+const date = clock(1_000, (time) => time.toUTCString())
 const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
 
 /**
@@ -73,7 +74,7 @@ export function respond(
   } else {
     // HTTP/2 has no `shouldKeepAlive`.
     const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
-    const own = [...headersOf(reply, length), 'Date', dateText()]
+    const own = [...headersOf(reply, length), 'Date', date()]
     res.writeHead(status, [...own, ...headers, ...connection])
     res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
@@ -104,17 +105,9 @@ export function responseText(reply: Reply, length: number, moreHeaders: string):
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
-${textOf(headers)}${COMMON_TEXT}Date: ${dateText()}\r
+${textOf(headers)}${COMMON_TEXT}Date: ${date()}\r
 ${moreHeaders}\r
 ${content}`
-}
-
-/** Formatted once a second. */
-function dateText(): string {
-  const second = Math.floor(Date.now() / 1_000)
-  if (second !== lastDate.second)
-    lastDate = { second, text: new Date(second * 1_000).toUTCString() }
-  return lastDate.text
 }
 
 function textOf(headers: readonly string[]): string {
