@@ -11,16 +11,13 @@ level('contract', () => {
     response.should('at an address that ends in /v1', base.endsWith('/v1'))
   })
 
-  rule(
-    'Add an animal, rule 3: its id is assigned by the service, and by it it is got',
-    async () => {
-      const { pet } = await client.ask(post('"categoryId":1'))
-      const response = await client.ask(post(`"categoryId":1,"id":${pet.id}`))
-      if (response.status !== 400) response.should('with another id', response.pet.id !== pet.id)
-      const got = await client.ask(`GET /pets/${pet.id}`)
-      got.shouldEqual(pet, got.json)
-    },
-  )
+  rule('Add an animal, rule 3: the id is assigned by the service, not by the client', async () => {
+    const { pet } = await client.ask(post('"categoryId":1'))
+    const response = await client.ask(post(`"categoryId":1,"id":${pet.id}`))
+    if (response.status !== 400) response.should('with another id', response.pet.id !== pet.id)
+    const got = await client.ask(`GET /pets/${pet.id}`)
+    got.shouldEqual(pet, got.json)
+  })
 
   rule('List animals, rule 1: without `limit` at most 20 animals are returned', async () => {
     const response = await client.ask('GET /pets')
@@ -42,19 +39,16 @@ level('contract', () => {
     }
   })
 
-  rule(
-    'List animals, rule 3: all animals with the `status` are returned, and no other',
-    async () => {
-      const all = await atLeast(1)
-      for (const status of STATUSES) {
-        const response = await client.ask(`GET /pets?limit=100&status=${status}`)
-        const isSo = response.pets.every((pet) => pet.status === status)
-        response.should(`only pets that are ${status}`, isSo)
-        const matching = all.filter((pet) => pet.status === status)
-        if (all.length < 100) response.shouldEqual(matching, response.json)
-      }
-    },
-  )
+  rule('List animals, rule 3: all animals with the `status` are returned, no other', async () => {
+    const all = await atLeast(1)
+    for (const status of STATUSES) {
+      const response = await client.ask(`GET /pets?limit=100&status=${status}`)
+      const isSo = response.pets.every((pet) => pet.status === status)
+      response.should(`only pets that are ${status}`, isSo)
+      const matching = all.filter((pet) => pet.status === status)
+      if (all.length < 100) response.shouldEqual(matching, response.json)
+    }
+  })
 
   rule('List animals, rules 2 and 3: `limit` counts the animals with the `status`', async () => {
     for (const { status } of (await atLeast(1)).filter((pet) => pet.status).slice(-2)) {
@@ -114,13 +108,9 @@ level('http', () => {
 
 level('decisions', () => {
   rule('Pages: pets are listed by ascending id', async () => {
-    const ids = (await atLeast(2)).map(({ id }) => id)
+    const ascending = (await atLeast(2)).toSorted((a, b) => (a.id < b.id ? -1 : 1))
     const response = await client.ask('GET /pets?limit=100')
-    const ascending = ids.sort((a, b) => (a < b ? -1 : 1))
-    response.shouldEqual(
-      ascending,
-      response.pets.map(({ id }) => id),
-    )
+    response.shouldEqual(ascending, response.json)
   })
 
   rule('Pages: `after` lists only pets with a greater id', async () => {

@@ -175,7 +175,7 @@ for (const [runtime, evaluate, runs, tests] of [
   ['bun', '-e', ['run'], ['test', './first.test.mjs']],
   ['deno', 'eval', ['run', '-A'], ['test', '-A', '--no-check', 'first.test.mjs']],
 ] as const) {
-  test(`${runtime} imports and requires the package, serves the tour and keeps the rules`, async (t) => {
+  test(`${runtime} runs the package, and serves the tour and all rules`, async (t) => {
     const wrapper = join(consumer, 'node_modules/.bin', runtime) // it hands on no signals
     const printed = await run(consumer, wrapper, [evaluate, 'console.log(process.execPath)'])
     const command = printed.trim()
