@@ -41,10 +41,10 @@ export class Keyring {
 
   #find(token: string): number | undefined {
     const candidate = Buffer.from(token)
+    const known = this.#keys.get(hash('sha256', token))
     // An unknown token is compared with itself, so that it takes the same time.
-    const unknown = { key: candidate, place: undefined }
-    const { key, place } = this.#keys.get(hash('sha256', token)) ?? unknown
-    return timingSafeEqual(key, candidate) ? place : undefined
+    const isKey = timingSafeEqual(known?.key ?? candidate, candidate)
+    return isKey ? known?.place : undefined
   }
 }
 

@@ -8,6 +8,8 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
 
+let uses = 0 // orders the connections by their latest use
+
 export interface ConnectionOptions {
   readonly maxConnections: number
   readonly keepAlive: number // milliseconds that an idle connection is kept
@@ -23,7 +25,7 @@ export class Connection implements OwnConnection {
   latest: Exchange | undefined
   waiting = 0 // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
-  lastUse: number = performance.now()
+  lastUse = 0
   held = 0 // bytes at the last count
   #headBytes = 0
 
@@ -40,6 +42,7 @@ export class Connection implements OwnConnection {
       if (socket.isPaused()) socket.emit('pause')
       else socket.pause()
     })
+    this.touch()
   }
 
   get isIdle(): boolean {
@@ -79,7 +82,8 @@ export class Connection implements OwnConnection {
   }
 
   touch(): void {
-    this.lastUse = performance.now()
+    uses++
+    this.lastUse = uses
     this.#recount(this)
   }
 }

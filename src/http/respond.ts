@@ -78,11 +78,8 @@ export function respond(
     res.writeHead(status, [...own, ...headers, ...connection])
     res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
-  if (reply.contentLength !== undefined) {
-    res.shouldKeepAlive = false // nothing after it is processed
-    // HTTP/2 shows by itself that a body is cut short.
-    res.once('finish', () => res.req.socket.destroySoon?.())
-  }
+  // Ends the connection after a body that is cut short, which HTTP/2 shows by itself.
+  if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
   return hasBody ? length : 0
 }
 

@@ -36,10 +36,8 @@ connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none';
 require-trusted-types-for 'script'; trusted-types 'none'`
   assert.equal(headers.get('content-security-policy'), policy)
   assert.equal(headers.get('referrer-policy'), 'no-referrer')
-  assert.doesNotMatch(
-    html.replace(/<(script|style)>.*?<\/\1>/gs, ''),
-    /\s(?:style|on\w+)=|javascript:/i,
-  )
+  const markup = html.replace(/<(script|style)>.*?<\/\1>/gs, '')
+  assert.doesNotMatch(markup, /\s(?:style|on\w+)=|javascript:/i)
 })
 
 test('a checkout with CRLF serves the same page, which its policy allows', async (t) => {

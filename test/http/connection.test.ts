@@ -292,6 +292,14 @@ test('a request without Host gets its 400, whatever the body of the next one', a
     await assertLast(await open(t, petstore, bytes), '400 bad_request')
 })
 
+test('a tunnel that its client resets harms nobody', async (t) => {
+  const petstore = await start(t)
+  const tunnel = await open(t, petstore, request('CONNECT pets.example:80 HTTP/1.1', [HOST]))
+  await assertNext(tunnel, '405 method_not_allowed')
+  tunnel.socket.resetAndDestroy()
+  await check(petstore, 'GET', '/livez', 200)
+})
+
 test('idle connections are reset if the headers that they keep exceed the bound', async (t) => {
   const petstore = await start(t, {}, { heldBytes: 100_000 })
   const small = await open(t, petstore, get())
@@ -333,7 +341,7 @@ describe('an incomplete body', within, () => {
     }
   })
 
-  test('gets 408 if it stalls, even if its rest comes then; a slow response does not', async (t) => {
+  test('gets 408 if it stalls, even if its rest follows; a slow response does not', async (t) => {
     const limits = { stallTimeout: 50, requestTimeout: LONG, headersTimeout: LONG }
     const petstore = await start(t, {}, limits)
     petstore.inject({ operation: 'listPets', delay: 500 })

@@ -10,9 +10,8 @@ const REX = { name: 'Rex', categoryId: 1 }
 const METHODS = 'GET, HEAD, OPTIONS, POST'
 
 function corsOf({ headers }: Pick<Answer, 'headers'>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(headers).filter(([name]) => /^(?:access-control-|vary$)/.test(name)),
-  )
+  const isCors = ([name]: [string, unknown]) => /^(?:access-control-|vary$)/.test(name)
+  return Object.fromEntries(Object.entries(headers).filter(isCors))
 }
 
 const EXPOSED = 'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id'

@@ -33,11 +33,8 @@ async function connectHttp2(t: TestContext, petstore: Petstore) {
   const session = connect(await listen(t, server))
   session.on('error', () => {}) // a fault may end it
   t.after(() => session.destroy())
-  return async (
-    method: string,
-    path: string,
-    { headers: more = {}, body }: Sent = {},
-  ): Promise<Answer> => {
+  return async (method: string, path: string, sent: Sent = {}): Promise<Answer> => {
+    const { headers: more = {}, body } = sent
     const headers = { ':method': method, ':path': path, authorization: AUTHORIZATION, ...more }
     const stream = session.request(headers, { endStream: body === undefined })
     if (body !== undefined) stream.end(body)
@@ -45,14 +42,11 @@ async function connectHttp2(t: TestContext, petstore: Petstore) {
     stream.on('data', (chunk) => chunks.push(chunk))
     stream.on('error', () => {}) // a fault may cut it short
     const closed = new Promise<[object]>((resolve) => stream.on('close', () => resolve([{}])))
-    const [received] = await Promise.race([once(stream, 'response'), closed])
+    const [response] = await Promise.race([once(stream, 'response'), closed])
     await closed
-    const { ':status': status = 0, ...rest } = received
-    return {
-      status,
-      headers: Object.fromEntries(Object.entries(rest)),
-      body: Buffer.concat(chunks).toString(),
-    }
+    const { ':status': status = 0, ...rest } = response
+    const received: Answer['headers'] = Object.fromEntries(Object.entries(rest))
+    return { status, headers: received, body: Buffer.concat(chunks).toString() }
   }
 }
 
@@ -62,23 +56,12 @@ function content({ status, headers, body }: Answer): object {
   return { status, headers: rest, body }
 }
 
-async function callInProcess(
-  petstore: Petstore,
-  method: string,
-  path: string,
-  { headers = {}, body }: Sent = {},
-) {
-  const init = {
-    method,
-    headers: { authorization: AUTHORIZATION, ...headers },
-    ...(body !== undefined && { body }),
-  }
+async function callInProcess(petstore: Petstore, method: string, path: string, sent: Sent = {}) {
+  const { headers, body = null } = sent
+  const init = { method, headers: { authorization: AUTHORIZATION, ...headers }, body }
   const response = await petstore.fetch(new URL(path, petstore.url), init)
-  return {
-    status: response.status,
-    headers: Object.fromEntries(response.headers),
-    body: await response.text(),
-  }
+  const { status, headers: received } = response
+  return { status, headers: Object.fromEntries(received), body: await response.text() }
 }
 
 const SHOP = { origin: 'https://shop.example' }

@@ -18,12 +18,8 @@ export function get(target = '/v1/pets', ...lines: string[]): string {
 
 /** The head of a POST with this Content-Length. */
 export function postHead(contentLength: number, ...lines: string[]): string {
-  return request('POST /v1/pets HTTP/1.1', [
-    HOST,
-    BEARER,
-    `Content-Length: ${contentLength}`,
-    ...lines,
-  ])
+  const length = `Content-Length: ${contentLength}`
+  return request('POST /v1/pets HTTP/1.1', [HOST, BEARER, length, ...lines])
 }
 
 export function post(body: string = REX, ...lines: string[]): string {

@@ -256,11 +256,9 @@ for (const end of ['close', 'reset', 'clearFaults'] as const) {
   })
 }
 
-async function assertHangsUp(
-  petstore: Petstore,
-  end: 'close' | 'reset' | 'clearFaults',
-  door: Door,
-): Promise<void> {
+type End = 'close' | 'reset' | 'clearFaults'
+
+async function assertHangsUp(petstore: Petstore, end: End, door: Door): Promise<void> {
   petstore.inject({ operation: 'createPet', delay: 600_000, times: 2 })
   petstore.inject({ operation: 'listPets', delay: 600_000, status: 500, times: 2 })
   const operations = ['createPet', 'listPets', 'listPets'] as const

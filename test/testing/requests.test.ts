@@ -2,13 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import {
-  createPetstore,
-  type Fault,
-  type Petstore,
-  type RecordedOperation,
-  type RecordedRequest,
-} from '../../src/index.ts'
+import { createPetstore } from '../../src/index.ts'
+import type { Fault, Petstore, RecordedOperation, RecordedRequest } from '../../src/index.ts'
 import { assertNext, AUTHORIZATION, FakeStream, KEY, send, start } from '../support.ts'
 import { BEARER, get, open, postChunked, postHead, request, REX } from '../http/raw.ts'
 
@@ -24,10 +19,10 @@ function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>
 const queries = ({ requests }: Petstore) => requests.map(({ query }) => query)
 const outcomes = ({ requests }: Petstore) =>
   requests.map(({ operation, status }) => `${operation} ${status}`)
-const call = (petstore: Petstore, path: string, headers = {}) =>
-  petstore.fetch(new URL(path, petstore.url), {
-    headers: { authorization: AUTHORIZATION, ...headers },
-  })
+const call = (petstore: Petstore, path: string, more = {}) => {
+  const headers = { authorization: AUTHORIZATION, ...more }
+  return petstore.fetch(new URL(path, petstore.url), { headers })
+}
 
 const TYPE = { 'content-type': 'application/json' }
 const JSON_TEXT = ' {"ü":"😀\\u0000\n'
@@ -63,10 +58,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   'an absolute target': ['GET', absolute, 'listPets', 200, {}, { path: '/v1/pets' }],
 }
 
-for (const [name, [method, target, operation, status, given = {}, recorded]] of Object.entries(
-  ROWS,
-)) {
+for (const [name, row] of Object.entries(ROWS)) {
   test(`records ${name} as it was sent, over a socket and in process`, async (t) => {
+    const [method, target, operation, status, given = {}, recorded] = row
     const petstore = await start(t, { maxBody: 100 })
     const { body = '' } = given
     const sent = { authorization: AUTHORIZATION, ...given.headers }
