@@ -107,7 +107,9 @@ export class Client {
     const { method, target, lines } = this.#partsOf(request)
     const { body, version } = request
     const quote = (text: string) =>
-      `'${text.replaceAll("'", "'\\''")}'`.replaceAll(this.key, `'"$PETSTORE_API_KEY"'`)
+      `'${text.replaceAll("'", "'\\''")}'`
+        .replaceAll(this.key, `'"$PETSTORE_API_KEY"'`)
+        .replace(/(?<=")''$/, '')
     const words = ['curl -i --path-as-is']
     if (version !== undefined) words.push(`--http${version}`)
     if (method === 'HEAD') words.push('-I')
