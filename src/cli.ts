@@ -161,8 +161,7 @@ function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): v
   const { petstore, options, context, log } = launched
   const { size, bytes } = context.store
   log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
-  if (apiKeysFile === undefined)
-    return log.event('info', 'there is no file of API keys to read again')
+  if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
   try {
     const keys = [...apiKey, ...readKeys(apiKeysFile.path)]
     petstore.replaceKeys(keys)

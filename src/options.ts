@@ -94,8 +94,7 @@ const isOrigin = (text: string) =>
 const isStrings = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && Array.from(value).every(isString)
 const isWritable = (value: unknown): value is Writable =>
-  isRecord(value) &&
-  ['write', 'on', 'listenerCount'].every((name) => typeof value[name] === 'function')
+  isRecord(value) && ['write', 'listenerCount'].every((name) => typeof value[name] === 'function')
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: text(
@@ -178,8 +177,8 @@ export function hintFor(unknown: string, known: readonly string[]): string {
 
 /** Whether one word becomes another when so many letters, at most, are added or left out. */
 function resembles(a: string, b: string, letters: number): boolean {
-  if (letters < 0) return false
-  if (a === '' || b === '') return a.length + b.length <= letters
+  if (a === b) return true
+  if (letters === 0) return false
   if (a[0] === b[0]) return resembles(a.slice(1), b.slice(1), letters)
   return resembles(a.slice(1), b, letters - 1) || resembles(a, b.slice(1), letters - 1)
 }

@@ -479,7 +479,7 @@ describe('the process', { concurrency: 2 }, () => {
     const server = await launch(t)
     server.process.kill('SIGHUP')
     await server.stdout.until(
-      /"SIGHUP received: 0 pets take 0 bytes of .*\n.*there is no file of API keys to read again"/,
+      /"SIGHUP received: 0 pets take 0 bytes of .*\n.*there is no file of API keys"/,
     )
     assert.equal(await statusWith(server), 200)
   })

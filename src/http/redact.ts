@@ -1,4 +1,6 @@
-const ESCAPE = /%[0-9a-f]{2}|\\u00[0-9a-f]{2}|\\\//i
+// All that a key, as it stands or escaped, can consist of.
+const RUN = /[\w.~+/=%\\-]+/g
+const ESCAPE = /%[0-9a-f]{2}|\\u00[0-9a-f]{2}|\\\//gi
 const ESCAPE_OR_CHARACTER = new RegExp(`${ESCAPE.source}|[^]`, 'gi')
 
 /** Replaces keys by `[key]`, in any letter case, percent-encoded or with JSON's escapes. */
@@ -9,7 +11,7 @@ export class Redactor {
   readonly #starts: ReadonlySet<string> // as much of each key as the shortest one has
 
   constructor(keys: readonly string[]) {
-    const lowerCase = keys.map(toLowerCase)
+    const lowerCase = keys.map((key) => key.toLowerCase())
     this.#keys = new Set(lowerCase)
     this.#lengths = [...new Set(keys.map(({ length }) => length))].sort((a, b) => b - a)
     this.#shortest = this.#lengths.at(-1) ?? Infinity
@@ -18,20 +20,32 @@ export class Redactor {
 
   redact(text: string): string {
     if (text.length < this.#shortest) return text // escapes only lengthen a key
-    // As it stands first: a percent sign before a key is not always the start of an escape.
-    const plain = this.#replace(text, text)
-    if (!ESCAPE.test(plain)) return plain
-    const units = plain.match(ESCAPE_OR_CHARACTER) ?? []
-    return this.#replace(units, units.map(characterOf).join(''))
+    return text.replace(RUN, (run) => (run.length < this.#shortest ? run : this.#redactRun(run)))
   }
 
-  /** @param units The characters of the text, some of them escaped. */
-  #replace(units: ArrayLike<string>, text: string): string {
-    const lowerCase = toLowerCase(text)
+  #redactRun(run: string): string {
+    // As it stands first: a percent sign before a key is not always the start of an escape.
+    const plain = this.#hasKey(run) ? this.#redactUnits(run.split('')) : run
+    const decoded = plain.replace(ESCAPE, characterOf)
+    if (decoded === plain || !this.#hasKey(decoded)) return plain
+    return this.#redactUnits(plain.match(ESCAPE_OR_CHARACTER) ?? [])
+  }
+
+  #hasKey(run: string): boolean {
+    const text = run.toLowerCase()
+    for (let at = 0; at + this.#shortest <= text.length; at++) {
+      if (this.#keyLengthAt(text, at) > 0) return true
+    }
+    return false
+  }
+
+  /** @param units Characters, some of them escaped. */
+  #redactUnits(units: readonly string[]): string {
+    const text = units.map(characterOf).join('').toLowerCase()
     let redacted = ''
     let at = 0
     while (at < units.length) {
-      const length = this.#keyLengthAt(lowerCase, at)
+      const length = this.#keyLengthAt(text, at)
       redacted += length > 0 ? '[key]' : units[at]
       at += Math.max(length, 1)
     }
@@ -43,11 +57,6 @@ export class Redactor {
     if (!this.#starts.has(text.slice(at, at + this.#shortest))) return 0
     return this.#lengths.find((length) => this.#keys.has(text.slice(at, at + length))) ?? 0
   }
-}
-
-/** Other letters than those of a key may change the length of a text. */
-function toLowerCase(text: string): string {
-  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 }
 
 function characterOf(unit: string): string {
