@@ -149,7 +149,7 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#received++
     const connection = this.#connections.get(req.socket)
-    if (connection === undefined) return void req.resume()
+    if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     const exchange = new Exchange(this.#service, req, res, connection)
     const before = connection.latest
@@ -173,11 +173,12 @@ export class HttpServer {
     before.res.once('close', () => setImmediate(run))
   }
 
-  /** Responds to CONNECT, after which node no longer reads the socket. */
+  /** Responds to CONNECT, after which node no longer reads the socket or watches its time-out. */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
+    const { socket } = req // the stream may be another one
     stream.on('error', () => {}).resume()
-    const problem = malformedProblem(req) ?? 'methodNotAllowed'
-    this.#fail(req.socket, problem, this.#service.router.allow) // the stream may be another one
+    socket.setTimeout(this.#limits.stallTimeout, () => socket.resetAndDestroy())
+    this.#fail(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
   }
 
   /** Called when nothing was read or written for the stall timeout. */

@@ -201,6 +201,7 @@ describe('a client that does not read', within, () => {
     const limits = { stallTimeout: 200, checkInterval: 10 }
     const petstore = await start(t, { pets, maxConnections: 1 }, limits)
     await open(t, petstore, PAGE + request('CONNECT pets.example:80 HTTP/1.1', [HOST]), 'unread')
+    while (petstore.requests.length === 0) await turn() // until then, the connection is idle
     let response
     while (response === undefined) {
       response = await send(petstore, 'GET', '/livez').catch(() => undefined)
