@@ -52,7 +52,7 @@ export function rule<T>(
   return { mustBe, isType, isInRange }
 }
 
-const isString = (value: unknown): value is string => typeof value === 'string'
+export const isString = (value: unknown): value is string => typeof value === 'string'
 export const isNumber = (value: unknown): value is number => typeof value === 'number'
 
 export function integer(minimum: number, maximum: number, more = ''): Rule<number> {

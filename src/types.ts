@@ -182,8 +182,14 @@ interface FaultMembers {
   rate?: number | undefined
   /** Chooses other requests for `rate`, and other delays; 0 by default. */
   seed?: number | undefined
-  /** HTTP status of the response, 400 to 599: an Error of the code `injected_fault`. */
+  /** HTTP status of the response, 400 to 599: an Error. */
   status?: number | undefined
+  /** The Error's code; with a status. `injected_fault` by default. */
+  code?: string | undefined
+  /** The Error's message, or the garbled body; with a status. */
+  message?: string | undefined
+  /** Headers in addition to those of every response; with a status. */
+  headers?: Readonly<Record<string, string>> | undefined
   /** Seconds in `Retry-After` (RFC 9110 §10.2.3); with status 429 or 503. */
   retryAfter?: number | undefined
   /** Time before the response. */
@@ -192,12 +198,17 @@ interface FaultMembers {
   hangUp?: boolean | undefined
   /** `cut` breaks the response off halfway; `garbled` is not JSON, a 200 without a `status`. */
   body?: 'cut' | 'garbled' | undefined
+  /** Whether the operation is carried out, before the delay; only its response is lost. */
+  done?: boolean | undefined
 }
 
 /** Makes requests that would have reached an operation fail, or delays them. */
 export type Fault = FaultMembers &
   ({ operation: 'getPet' } | { petId?: undefined }) &
-  ({ status: number } | { retryAfter?: undefined }) &
+  (
+    | { status: number }
+    | { code?: undefined; message?: undefined; headers?: undefined; retryAfter?: undefined }
+  ) &
   ({ status?: undefined; body?: undefined } | { hangUp?: false | undefined }) &
   ({ status: number } | { delay: Delay } | { hangUp: true } | { body: 'cut' | 'garbled' })
 

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
+import { inspect } from 'node:util'
 import { refuse } from '../../src/api/errors.ts'
 import { createFetch } from '../../src/http/fetch.ts'
 import { Router } from '../../src/http/router.ts'
@@ -429,7 +430,11 @@ const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
 const NO_PET = 'petId must be with the operation getPet: no other has one'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
 const KNOWN =
-  'known are operation, petId, after, times, rate, seed, status, retryAfter, delay, hangUp, body'
+  'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +
+  'retryAfter, delay, hangUp, body, done'
+const NO_STATUS = 'code, message and headers must be with a status'
+const HEADERS =
+  'must be an object of valid header names and values, except those that the server sends itself'
 const NO_RETRY = 'retryAfter must be with status 429 or 503'
 const NO_ANSWER = 'hangUp must be without status and body: there is no response'
 const ANY = { operation: '*' }
@@ -443,7 +448,16 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', `operation null ${OPERATIONS}`, { ...FAULT, operation: null }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
   ['RangeError', `operation '' ${OPERATIONS}`, { ...FAULT, operation: '' }],
-  ['TypeError', `fault must not have 'code'; ${KNOWN}`, { ...FAULT, code: 5 }],
+  ['TypeError', `fault must not have 'cause'; ${KNOWN}`, { ...FAULT, cause: 5 }],
+  ['TypeError', 'code 5 must be a string', { ...FAULT, code: 5 }],
+  ['TypeError', 'message null must be a string', { ...FAULT, message: null }],
+  ['TypeError', "done 'yes' must be true or false", { ...FAULT, done: 'yes' }],
+  ['TypeError', NONE, { ...ANY, done: true }],
+  ['TypeError', NO_STATUS, { ...ANY, delay: 1, code: '' }, { ...ANY, body: 'cut', message: '' }],
+  ['TypeError', NO_STATUS, { ...ANY, hangUp: true, headers: {} }],
+  ['TypeError', `headers 'x: y' ${HEADERS}`, { ...FAULT, headers: 'x: y' }],
+  ['TypeError', `headers [] ${HEADERS}`, { ...FAULT, headers: [] }],
+  ['TypeError', `headers { x: 1 } ${HEADERS}`, { ...FAULT, headers: { x: 1 } }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
   ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }],
   ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
@@ -463,6 +477,26 @@ const GOOD_FAULTS: object[] = [
   { ...ANY, body: 'garbled', rate: 1, seed: 0 },
   { ...ANY, status: 500, hangUp: false },
 ]
+for (const [name, value] of [
+  ['', 'y'],
+  ['x y', 'y'],
+  ['x:', 'y'],
+  ['ü', 'y'],
+  ['x', 'a\r\nb: c'],
+  ['x', '\0'],
+  ['x', '€'],
+  ['Connection', 'close'],
+  ['content-length', '5'],
+  ['CONTENT-TYPE', 'text/html'],
+  ['Date', 'today'],
+  ['Keep-Alive', 'timeout=5'],
+  ['Trailer', 'x'],
+  ['Transfer-Encoding', 'chunked'],
+] as const) {
+  const headers = { [name]: value }
+  const shown = inspect(headers)
+  BAD_FAULTS.push(['RangeError', `headers ${shown} ${HEADERS}`, { ...FAULT, headers }])
+}
 for (const [member, min, max, more = ''] of [
   ['status', 400, 599],
   ['times', 1, 1_000_000, ', or always'],
