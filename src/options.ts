@@ -153,6 +153,7 @@ export function checkMembers(
   input: unknown,
   rules: Readonly<Record<string, Rule<unknown>>>,
 ): asserts input is object {
+  if (Array.isArray(input)) throw misuse(`${what} must be an object, not an array`)
   if (!isRecord(input)) throw misuse(`${what} ${show(input)} must be an object`)
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))

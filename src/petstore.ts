@@ -106,6 +106,7 @@ function assemble(options: Options, { keyring, log }: Tools, store: Store): Core
     maxBody,
     refuse,
     onBug: (error) => log.event('error', String(error instanceof Error ? error.stack : error)),
+    begin: journal === 0 ? undefined : requestLog.begin,
     record: journal === 0 ? log.request : record,
   }
   return { options, keyring, log, context, faults, requestLog, service }

@@ -107,7 +107,10 @@ export interface Petstore extends AsyncDisposable {
   readonly listener: RequestListener
   /** The pets in the store, in ascending order of id. Each access makes a copy. */
   readonly pets: Pet[]
-  /** The latest requests, oldest first, at most 16 Mi characters. Each access makes a copy. */
+  /**
+   * The latest requests, in the order of arrival, at most 16 Mi characters. One is added when it
+   * has a response or its client left. Each access makes a copy.
+   */
   readonly requests: RecordedRequest[]
   /** The faults still to come, with the `times` that are left. Each access makes a copy. */
   readonly pendingFaults: Fault[]
@@ -136,7 +139,8 @@ export interface Petstore extends AsyncDisposable {
   clearRequests(): void
   /**
    * Resolves with the matching `requests` once there are `count` of them; earlier ones count too.
-   * Rejects with a list of what came instead when the time is up or the petstore is closed.
+   * Rejects with a list of what came instead, and of what is still in flight, when the time is up
+   * or the petstore is closed.
    * @example const [first] = await petstore.waitForRequests(1, { operation: 'getPet' })
    */
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>
@@ -156,8 +160,12 @@ export interface Petstore extends AsyncDisposable {
 export interface WaitOptions {
   /** Any by default. */
   operation?: RecordedOperation | undefined
-  /** Status of the response; any by default. */
-  status?: number | undefined
+  /** Status of the response, null if there was none; any by default. */
+  status?: number | null | undefined
+  /** Only getPet of this pet. */
+  petId?: number | undefined
+  /** The index of the valid key that was sent; any by default. */
+  key?: number | undefined
   /** Milliseconds; 4,000 by default. */
   timeout?: number | undefined
 }

@@ -24,6 +24,7 @@ export class Exchange implements Received {
   readonly #connection: OwnConnection | undefined // undefined on a user's server
   #isExpecting: boolean // 100-continue, which only a wanted body gets
   #body: Body | undefined
+  #isRecorded = false
 
   constructor(service: Service, req: IncomingMessage, res: ServerResponse, own?: OwnConnection) {
     this.req = req
@@ -78,21 +79,19 @@ export class Exchange implements Received {
       req.on('end', () => {
         if (!res.headersSent) resolve(body.bytes)
       })
-      req.on('close', () => {
-        if (!req.complete && !res.headersSent) this.#record(undefined, 0)
-      })
     })
   }
 
   #send(reply: Awaitable<Reply | undefined>): void {
-    if (reply instanceof Promise) void reply.then((settled) => this.#respond(settled))
-    else this.#respond(reply)
+    if (!(reply instanceof Promise)) return this.#respond(reply)
+    this.res.once('close', () => this.#record(undefined, 0)) // the client may leave meanwhile
+    void reply.then((settled) => this.#respond(settled))
   }
 
-  /** Responds, unless the request has proved malformed while its operation ran. */
+  /** Responds, unless the client has left or the request proved malformed in the meantime. */
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
-    if (res.headersSent) return
+    if (this.#isRecorded) return
     if (reply === undefined) req.socket.destroy()
     if (reply === undefined || req.socket.destroyed) return this.#record(undefined, 0)
     // A client that still waits for 100-continue may send its body next, or another request.
@@ -104,6 +103,8 @@ export class Exchange implements Received {
   }
 
   #record(status: number | undefined, bytes: number): void {
+    if (this.#isRecorded) return
+    this.#isRecorded = true
     const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
     record(this.#service, this, { status, bytes, remote })
   }

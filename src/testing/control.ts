@@ -88,23 +88,32 @@ function readJson(body: Buffer, mustBe: string): unknown {
   throw misuse(`The body must be ${mustBe}: ${input.reason}`)
 }
 
+const DIGITS = text('decimal digits', /^(?:0|[1-9]\d{0,15})$/)
 const PARAMETERS = {
   operation: oneOf(RECORDED),
-  status: text('an integer from 100 to 599', /^[1-5]\d\d$/),
-  count: text('decimal digits', /^(?:0|[1-9]\d{0,6})$/),
+  status: text('an integer from 100 to 599, or null', /^(?:[1-5]\d\d|null)$/),
+  petId: DIGITS,
+  key: DIGITS,
+  count: DIGITS,
   wait: text('seconds from 0 to 600, such as 5 or 0.25', /^(?:600|[1-5]?\d?\d(?:\.\d{1,3})?)$/),
 }
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
   const given = Object.fromEntries(new URLSearchParams(query))
   checkMembers('query', given, PARAMETERS)
-  const { operation, status, count = '0', wait } = given
+  const { operation, status, petId, key, count = '0', wait } = given
   const options = {
     operation,
-    status: status === undefined ? undefined : Number(status),
+    status: status === 'null' ? null : toNumber(status),
+    petId: toNumber(petId),
+    key: toNumber(key),
     timeout: wait === undefined ? undefined : Math.round(Number(wait) * 1000),
   }
   return JSON.stringify(await petstore.waitForRequests(Number(count), options))
+}
+
+function toNumber(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text)
 }
 
 /**

@@ -2,15 +2,16 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { refuse } from '../../src/api/errors.ts'
 import { createFetch } from '../../src/http/fetch.ts'
 import { Router } from '../../src/http/router.ts'
-import { createPetstore, type StartOptions } from '../../src/index.ts'
+import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
 import { controls } from '../../src/testing/control.ts'
 import { type Answer, assertError, assertIs, assertNext, check } from '../support.ts'
-import { folderOf, send, start } from '../support.ts'
-import { open, request, REX } from '../http/raw.ts'
+import { folderOf, KEY, send, start } from '../support.ts'
+import { get, open, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
@@ -240,16 +241,37 @@ test('a wait for requests ends once there are `count`, earlier ones included', a
 
 test('a wait for requests that do not come ends in 408, with a list of what came', async (t) => {
   const { petstore, call, list } = await startControls(t)
-  const none = 'Waited for 1 requests; the requests were: none'
+  const none = 'Waited for 1 requests; none came'
   const code = 'timeout'
   await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), { code, message: none })
   await list()
-  await petstore.fetch(petstore.url)
-  const message = 'Waited for 2 createPet 503; the requests were: listPets 200, none 401'
+  await petstore.fetch(`${petstore.url}/cats?all`)
+  const body = `{\n "name": "${KEY}",\t"x": "${'y'.repeat(100)}" }`
+  await send(petstore, 'POST', '/v1/pets', { headers: JSON_TYPE, body })
+  petstore.inject({ operation: 'listPets', delay: 600_000 })
+  const delayed = await open(t, petstore, get(`/v1/pets?q=${KEY}`))
+  while (petstore.pendingFaults.length > 0) await turn()
+  const message = `Waited for 2 requests, operation createPet, status 503; these came last:
+  GET /v1/pets 200
+  GET /v1/cats?all 401
+  POST /v1/pets 400 { "name": "[key]", "x": "${'y'.repeat(75)}
+  GET /v1/pets?q=[key] in flight`
   const waiting = petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 })
   await assert.rejects(waiting, { code, message })
   const answer = await call('GET', '/requests?operation=createPet&status=503&count=2&wait=0.001')
   assert.equal(assertError(answer, 408, 'request_timeout'), message)
+  delayed.socket.destroy()
+  await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
+  const left = petstore.waitForRequests(1, { status: 429, timeout: 0 })
+  await assert.rejects(left, /\n {2}GET \/v1\/pets\?q=\[key\] no response$/)
+})
+
+test('the error of a wait lists the latest twenty requests', async () => {
+  const petstore = createPetstore()
+  for (let at = 1; at <= 25; at++) await petstore.fetch(`${petstore.url}/?${at}`)
+  const lines = Array.from({ length: 20 }, (_, at) => `\n  GET /v1/?${at + 6} 401`)
+  const message = `Waited for 26 requests; these came last:${lines.join('')}`
+  await assert.rejects(petstore.waitForRequests(26, { timeout: 0 }), { message })
 })
 
 test('a wait for requests ends with the petstore, and at once after its end', async (t) => {
@@ -259,12 +281,41 @@ test('a wait for requests ends with the petstore, and at once after its end', as
   const wait = (count: number, status?: number) =>
     assert.rejects(petstore.waitForRequests(count, { ...long, status }), {
       code: 'closed',
-      message: /^Waited for (3 requests|1 requests 500); the requests were: listPets 200$/,
+      message: /^Waited for (3 requests|1 requests, status 500); .*:\n {2}GET \/v1\/pets 200$/,
     })
   const waits = [wait(3), wait(1, 500)]
   await petstore.close()
   await Promise.all([...waits, wait(3)])
   assert.equal((await petstore.waitForRequests(1, long)).length, 1)
+})
+
+test('a wait filters by operation, status, pet and key, the same in process and over HTTP', async (t) => {
+  const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
+  const second = { headers: { authorization: 'Bearer second-key' } }
+  for (const path of ['/pets/1', '/pets/11', '/pets/1?a', '/pets', '/cats/1'])
+    await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
+  petstore.inject({ operation: 'getPet', petId: 1, hangUp: true })
+  await assert.rejects(send(petstore, 'GET', '/v1/pets/1?lost'))
+  const filters: readonly [WaitOptions, ...paths: string[]][] = [
+    [{ petId: 1 }, '/pets/1', '/pets/1?a', '/pets/1?lost'],
+    [{ petId: 1, status: 404 }, '/pets/1', '/pets/1?a'],
+    [{ petId: 1, operation: 'listPets' }],
+    [{ petId: 2 }],
+    [{ key: 1 }, '/pets/11'],
+    [{ key: 0, operation: 'listPets' }, '/pets'],
+    [{ status: null }, '/pets/1?lost'],
+  ]
+  for (const [filter, ...paths] of filters) {
+    const query = Object.entries(filter).map(([name, value]) => `&${name}=${value}`)
+    const found = await petstore.waitForRequests(paths.length, filter)
+    const shown = found.map(({ path, query: given }) => (given ? `${path}?${given}` : path))
+    assert.deepEqual(
+      shown.map((path) => path.slice('/v1'.length)),
+      paths,
+    )
+    const answer = await call('GET', `/requests?count=${paths.length}${query.join('')}`)
+    assert.deepEqual(JSON.parse(answer.body), found, query.join(''))
+  }
 })
 
 test('waitForRequests() can wait for the page', async () => {
@@ -275,12 +326,12 @@ test('waitForRequests() can wait for the page', async () => {
 })
 
 const COUNT = 'must be an integer from 0 to 5, the option journal'
-const STATUS = 'must be an integer from 100 to 599'
+const STATUS = 'must be an integer from 100 to 599, or null'
 const OPERATION = /^operation 'livez' must be one of listPets, .*, page, openapi$/
 
 test('waitForRequests() names the argument that is wrong', async () => {
   const petstore = createPetstore({ journal: 5 })
-  const onlyKnown = "options must not have 'path'; known are operation, status, timeout"
+  const known = 'known are operation, status, petId, key, timeout'
   for (const [name, given, message] of [
     ['RangeError', [6], `count 6 ${COUNT}`],
     ['RangeError', [Number.NaN], `count NaN ${COUNT}`],
@@ -288,7 +339,10 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['RangeError', [0, { status: 99 }], `status 99 ${STATUS}`],
     ['RangeError', [0, { timeout: 600_001 }], /^timeout 600001 must be an .* from 0 to 600000$/],
     ['RangeError', [0, { operation: 'livez' }], OPERATION],
-    ['TypeError', [0, { path: '/' }], onlyKnown],
+    ['RangeError', [0, { petId: 0 }], 'petId 0 must be an integer from 1 to 999999999999999'],
+    ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000'],
+    ['TypeError', [0, { path: '/' }], `options must not have 'path'; ${known}`],
+    ['TypeError', [0, [1]], 'options must be an object, not an array'],
   ] as const) {
     const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, given)
     await assert.rejects(waiting, { name, code: 'invalid_option', message })
@@ -314,13 +368,27 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     ['wait=1e1', `wait '1e1' ${SECONDS}`],
     ['wait=', `wait '' ${SECONDS}`],
     ['operation=livez', OPERATION],
-    ['timeout=5', "query must not have 'timeout'; known are operation, status, count, wait"],
+    ['status=Null', `status 'Null' ${STATUS}`],
+    ['petId=0', 'petId 0 must be an integer from 1 to 999999999999999'],
+    ['petId=1.0', "petId '1.0' must be decimal digits"],
+    ['key=null', "key 'null' must be decimal digits"],
+    [
+      'timeout=5',
+      "query must not have 'timeout'; known are operation, status, petId, key, count, wait",
+    ],
   ] as const) {
     const told = assertError(await call('GET', `/requests?${query}`), 400, 'bad_request')
     if (typeof message === 'string') assert.equal(told, message)
     else assert.match(told, message)
   }
-  for (const query of ['count=0&wait=0', 'wait=600', 'wait=5.0', 'wait=0.125', 'operation=page'])
+  for (const query of [
+    'count=0&wait=0',
+    'wait=600',
+    'wait=5.0',
+    'wait=0.125',
+    'operation=page',
+    'status=null&key=0',
+  ])
     assert.equal((await call('GET', `/requests?${query}`)).status, 200, query)
 })
 
@@ -443,7 +511,8 @@ const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
   ['TypeError', 'fault null must be an object', null],
   ['TypeError', "fault 'x' must be an object", 'x'],
-  ['TypeError', `operation is required and ${OPERATIONS}`, [], {}, { status: 500 }],
+  ['TypeError', 'fault must be an object, not an array', [], [FAULT]],
+  ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['TypeError', `operation null ${OPERATIONS}`, { ...FAULT, operation: null }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],

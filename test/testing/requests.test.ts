@@ -5,7 +5,16 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/index.ts'
 import type { Fault, Petstore, RecordedOperation, RecordedRequest } from '../../src/index.ts'
 import { assertNext, AUTHORIZATION, FakeStream, KEY, send, start } from '../support.ts'
-import { BEARER, get, open, postChunked, postHead, request, REX } from '../http/raw.ts'
+import {
+  BEARER,
+  get,
+  open,
+  post as postOf,
+  postChunked,
+  postHead,
+  request,
+  REX,
+} from '../http/raw.ts'
 
 /** The requests without durations and keys, which are checked here. */
 function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>[] {
@@ -125,28 +134,46 @@ test('the status is null if the client left, its body broke, or the server hung 
   assert.ok(requests(petstore).every(({ body: recorded }) => recorded === ''))
 })
 
-test('the status is null if the client left during a delay', async (t) => {
-  const petstore = await start(t, { delay: 600_000 })
-  petstore.inject({ operation: 'listPets', body: 'cut' })
-  const { socket } = await open(t, petstore, get())
-  while (petstore.pendingFaults.length > 0) await turn()
-  socket.resetAndDestroy()
-  await send(petstore, 'GET', '/livez')
-  petstore.clearFaults() // ends the delay
-  while (petstore.requests.length === 0) await turn()
-  assert.deepEqual(outcomes(petstore), ['listPets null'])
-})
-
-test('requests are in the order of their responses, and a delay counts', async (t) => {
+test('requests are in the order of arrival, and a delay counts', async (t) => {
   const petstore = await start(t)
   const slow = await open(t, petstore, postHead(REX.length, 'Expect: 100-continue'))
   await assertNext(slow, 100)
   await send(petstore, 'GET', '/v1/pets?fast')
+  assert.deepEqual(queries(petstore), ['fast'])
   petstore.inject({ operation: 'listPets', delay: 20 })
   await slow.write(REX + get('/v1/pets?next') + get('/v1/pets?last'))
   for (let times = 0; times < 3; times++) await slow.read()
-  assert.deepEqual(queries(petstore), ['fast', '', 'next', 'last'])
+  assert.deepEqual(queries(petstore), ['', 'fast', 'next', 'last'])
   assert.ok((petstore.requests[2]?.duration ?? 0) > 18)
+})
+
+test('a client that leaves ends its request at once, and its operation goes on', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { delay: 600_000, log: 'json', logStream, controlPort: 0 })
+  const client = await open(t, petstore, postOf(REX))
+  const inFlight = () => petstore.waitForRequests(1, { timeout: 0 }).catch(String)
+  while (!/POST .* in flight$/.test(String(await inFlight()))) await turn()
+  client.socket.destroy()
+  const found = await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
+  const overHttp = await send({ url: String(petstore.controlUrl) }, 'GET', '/requests?status=null')
+  assert.deepEqual(JSON.parse(overHttp.body), found)
+  assert.deepEqual([outcomes(petstore), petstore.pets], [['createPet null'], []])
+  petstore.clearFaults() // ends the delay
+  while (petstore.pets.length === 0) await turn()
+  assert.equal(petstore.requests.length, 1)
+  await petstore.close()
+  assert.equal(logStream.text.match(/createPet/g)?.length, 1)
+})
+
+test('a retry stands after the request that it repeats', async (t) => {
+  const petstore = await start(t)
+  petstore.inject({ operation: 'listPets', delay: 600_000 })
+  const first = await open(t, petstore, get('/v1/pets?first'))
+  while (petstore.pendingFaults.length > 0) await turn()
+  await send(petstore, 'GET', '/v1/pets?retry')
+  first.socket.destroy()
+  await petstore.waitForRequests(2, { timeout: 600_000 })
+  assert.deepEqual(queries(petstore), ['first', 'retry'])
 })
 
 test('`key` is the place of the key in the list, and null if it is not valid', async () => {
