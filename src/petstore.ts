@@ -14,6 +14,7 @@ import { MemoryStore, type Store } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
+import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
 /**
@@ -89,9 +90,10 @@ async function openStore({ snapshot, maxStore }: Options, log: Log): Promise<Sto
 }
 
 function assemble(options: Options, { keyring, log }: Tools, store: Store): Core {
-  const { basePath, page, getPetState, delay, cors, maxBody, journal } = options
+  const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
   const context: Context = { store, basePath, page, getPetState, isDraining: false }
   const table = routes(context)
+  if (strict) makeStrict(table)
   const faults = new Faults(table, delay)
   const requestLog = new RequestLog(journal, keyring)
   const record = (request: RequestRecord) => {

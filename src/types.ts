@@ -49,6 +49,8 @@ export interface PetstoreOptions {
   getPetState?: GetPetState | undefined
   /** Time before the response of each operation; 0 by default. */
   delay?: Delay | undefined
+  /** Whether a request with `violations` gets 400; false by default: the service ignores them. */
+  strict?: boolean | undefined
   /** Whether `/` shows a page for people; true by default. */
   page?: boolean | undefined
   /** Origin whose scripts may call, such as `https://shop.example`, or `*`; none by default. */
@@ -240,4 +242,6 @@ export interface RecordedRequest {
   status: number | null
   /** Milliseconds from the head of the request to its response. */
   duration: number
+  /** Unknown and repeated parameters and members, such as `unknown parameter "statsu"`. */
+  violations: string[]
 }

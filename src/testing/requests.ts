@@ -4,6 +4,7 @@ import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, isNumber, oneOf, rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
+import { violationsOf } from './violations.ts'
 
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 export const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
@@ -120,6 +121,7 @@ export class RequestLog {
     if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
+    const { parameters, members } = violationsOf(operation, query, content)
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization'
@@ -136,6 +138,7 @@ export class RequestLog {
       body: redact(Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES)),
       status: status ?? null,
       duration: Math.round(ms * 1000) / 1000,
+      violations: [...parameters, ...members].map(redact),
     }
     this.#requests.set(head, request)
     this.#count++
