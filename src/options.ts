@@ -4,7 +4,7 @@ import { inspect } from 'node:util'
 import { isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
-import { type NewPet, validateNewPets } from './pets/pet.ts'
+import { type Result, validateSeed } from './pets/pet.ts'
 import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions } from './types.ts'
 
 type WithDefault = Exclude<keyof StartOptions, 'cors' | 'logStream' | 'snapshot' | 'controlPort'>
@@ -137,13 +137,12 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   checkMembers('options', given, rules)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
-  const pets = readNewPets('pets', given.pets ?? [])
+  const pets = valid('pets', validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), pets }
 }
 
-/** Throws an error that names the first invalid pet. */
-export function readNewPets(name: string, input: unknown): NewPet[] {
-  const pets = validateNewPets(input)
+/** The pets; throws an error that names the first invalid one. */
+export function valid<T>(name: string, pets: Result<T>): T {
   if (pets.ok) return pets.value
   const message = `${name} must be an array of NewPet: ${pets.issues.join('; ')}`
   throw withCode('invalid_pet', new TypeError(message))

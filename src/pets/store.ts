@@ -1,4 +1,4 @@
-import { MAX_ID, type NewPet, type PetStatus, petJson } from './pet.ts'
+import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
 
 export type Awaitable<T> = T | Promise<T>
 
@@ -24,8 +24,8 @@ export interface Store {
   values(): Iterable<string>
   /** Adds a pet under the next id. Never rejects. */
   add(pet: NewPet): Awaitable<Added>
-  /** Replaces all pets, ids from 1; false, with nothing changed, if they do not fit. */
-  reset(pets: readonly NewPet[]): Awaitable<boolean>
+  /** Replaces all pets; false, with nothing changed, if they do not fit. Without ids, from 1. */
+  reset(pets: readonly Seed[]): Awaitable<boolean>
   /** Whether pets can be added. Never rejects. */
   isWritable(): Awaitable<boolean>
   /** Resolves when everything acknowledged is stored. Nothing can be added afterwards. */
@@ -98,12 +98,12 @@ export class MemoryStore implements Store {
   }
 
   /** Prepares pets to be kept; undefined for each that finds no room. */
-  draft(pets: readonly NewPet[]): (Draft | undefined)[] {
+  draft(pets: readonly Seed[]): (Draft | undefined)[] {
     const drafts: (Draft | undefined)[] = []
     let { lastId } = this
     let bytes = this.#bytes
     for (const pet of pets) {
-      const draft = draftOf(lastId + 1, pet)
+      const draft = draftOf(pet.id ?? lastId + 1, pet)
       const total = bytes + bytesOf(draft)
       if (total > this.maxBytes || draft.id > MAX_ID) drafts.push(undefined)
       else {
@@ -132,7 +132,7 @@ export class MemoryStore implements Store {
     return { ok: true, id, json }
   }
 
-  reset(pets: readonly NewPet[]): boolean {
+  reset(pets: readonly Seed[]): boolean {
     const fresh = new MemoryStore(this.maxBytes)
     for (const pet of pets) {
       if (!fresh.add(pet).ok) return false

@@ -4,9 +4,9 @@ import { errorReply } from '../api/errors.ts'
 import { isRecord, messageOf } from '../guards.ts'
 import type { Awaitable, Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
-import { checkMembers, misuse, oneOf, readNewPets, text } from '../options.ts'
+import { checkMembers, misuse, oneOf, text, valid } from '../options.ts'
 import { parseJsonBytes } from '../pets/json.ts'
-import { type NewPet, type Pet, petJson } from '../pets/pet.ts'
+import { type Pet, petJson, type Result, validateNewPets, validateSeed } from '../pets/pet.ts'
 import type { Petstore, PetstoreErrorCode } from '../types.ts'
 import { RECORDED } from './requests.ts'
 
@@ -33,8 +33,9 @@ type Row = readonly [Route['method'], path: string, status: number, task: Task]
 /** The test controls over HTTP: they need no key and are not logged. */
 export function controls(petstore: Unchecked): Route[] {
   const list = () => JSON.stringify(rows.map(([method, path]) => ({ method, path })))
-  const reset: Task = ({ body }) => petstore.reset(body.length === 0 ? undefined : readPets(body))
-  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body)))
+  const reset: Task = ({ body }) =>
+    petstore.reset(body.length === 0 ? undefined : readPets(body, validateSeed))
+  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body, validateNewPets)))
   const inject: Task = ({ body }) => {
     petstore.inject(readJson(body, 'a fault'))
     return JSON.stringify(petstore.pendingFaults.at(-1))
@@ -78,8 +79,8 @@ function jsonOf(pets: readonly Pet[]): string {
   return `[${pets.map((pet) => petJson(pet.id, pet)).join(',')}]`
 }
 
-function readPets(body: Buffer): NewPet[] {
-  return readNewPets('The body', readJson(body, 'an array of NewPet'))
+function readPets<T>(body: Buffer, validate: (input: unknown) => Result<T>): T {
+  return valid('The body', validate(readJson(body, 'an array of NewPet')))
 }
 
 function readJson(body: Buffer, mustBe: string): unknown {

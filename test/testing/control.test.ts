@@ -10,7 +10,8 @@ import { Router } from '../../src/http/router.ts'
 import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
 import { controls } from '../../src/testing/control.ts'
 import { type Answer, assertError, assertIs, assertNext, check } from '../support.ts'
-import { folderOf, KEY, send, start } from '../support.ts'
+import { folderOf, KEY, listAll, send, start, temporaryFile } from '../support.ts'
+import { serve } from '../executable.ts'
 import { get, open, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
@@ -437,6 +438,67 @@ test('POST /reset sets the pets in its body, or restores the initial ones', asyn
     assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [expected, [], []])
     assert.equal((await petstore.add([TOM]))[0]?.id, pets.length + 1)
   }
+})
+
+test('a reset restores saved pets under their ids, in process, over HTTP and at a start', async (t) => {
+  const { petstore, call } = await startControls(t)
+  await petstore.reset([
+    { id: 3, ...TOM, categoryId: 2n ** 62n },
+    { id: 7, ...TOM, status: 'sold' },
+  ])
+  await petstore.add([TOM])
+  const saved = petstore.pets
+  assert.deepEqual(
+    saved.map(({ id }) => id),
+    [3, 7, 8],
+  )
+  const { body } = await call('GET', '/pets')
+  const restores = {
+    'in process': () => petstore.reset(saved),
+    'over HTTP': () => call('POST', '/reset', body),
+  }
+  for (const [door, restore] of Object.entries(restores)) {
+    await petstore.reset()
+    assert.deepEqual(petstore.pets, [])
+    await restore()
+    assert.deepEqual(petstore.pets, saved, door)
+    assert.equal((await petstore.add([TOM]))[0]?.id, 9, door)
+  }
+  const snapshot = `${folderOf(t)}/pets.json`
+  const args = ['--api-key', KEY, '--seed', temporaryFile(t, body), '--snapshot', snapshot]
+  const seeded = await serve(t, args)
+  assert.equal(`[${await listAll(seeded)}]`, body)
+  for (const given of [{ pets: saved }, { pets: saved, snapshot: `${snapshot}-2` }]) {
+    const next = await start(t, given)
+    await next.add([TOM])
+    await next.reset()
+    assert.deepEqual(next.pets, saved)
+  }
+})
+
+test('ids of restored pets must all be there and ascend', async (t) => {
+  const { petstore, call } = await startControls(t, { pets: [TOM] })
+  const first = { id: 5, ...TOM }
+  const above = (id: number) => `id must be an integer from ${id} to 999999999999999`
+  const NONE_HAS = 'id must be left out: the store assigns 1, 2, 3 …'
+  for (const [why, ...pets] of [
+    [`in item 2, ${above(6)}`, first, TOM],
+    [`in item 2, ${above(6)}`, first, first],
+    [`in item 2, ${above(6)}`, first, { ...first, id: 4 }],
+    [`in item 1, ${above(1)}`, { ...first, id: 0 }],
+    [`in item 1, ${above(1)}`, { ...first, id: '5' }],
+    [`in item 1, ${above(1)}`, { ...first, id: 1e15 }],
+    ['in item 2, name must be a string', first, { ...TOM, id: 6, name: 1 }],
+    [`in item 2, ${NONE_HAS}`, TOM, first],
+  ] as const) {
+    const answer = await call('POST', '/reset', pets)
+    const message = `The body must be an array of NewPet: ${why}`
+    assert.equal(assertError(answer, 400, 'invalid_pet'), message)
+    const reset: Promise<unknown> = Reflect.apply(petstore.reset, undefined, [pets])
+    await assert.rejects(reset, { message: `newPets must be an array of NewPet: ${why}` })
+    assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
+  }
+  await assert.rejects(petstore.add([first]), { code: 'invalid_pet' })
 })
 
 test('pets that do not fit are 507; the error names the first', async (t) => {
