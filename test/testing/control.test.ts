@@ -11,6 +11,7 @@ import { createPetstore, type StartOptions, type WaitOptions } from '../../src/i
 import { controls } from '../../src/testing/control.ts'
 import { type Answer, assertError, assertIs, assertNext, check } from '../support.ts'
 import { folderOf, KEY, listAll, send, start, temporaryFile } from '../support.ts'
+import { blocksOf } from '../documents.ts'
 import { serve } from '../executable.ts'
 import { get, open, request, REX } from '../http/raw.ts'
 
@@ -265,6 +266,23 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
   const left = petstore.waitForRequests(1, { status: 429, timeout: 0 })
   await assert.rejects(left, /\n {2}GET \/v1\/pets\?q=\[key\] no response$/)
+})
+
+test('the error of a wait is as docs/testing.md shows it', async () => {
+  const petstore = createPetstore()
+  const headers = { ...petstore.headers, ...JSON_TYPE }
+  const create = { method: 'POST', headers, body: REX }
+  await petstore.fetch(`${petstore.url}/pets?statsu=sold`, petstore)
+  petstore.inject({ operation: 'createPet', status: 503 })
+  await petstore.fetch(`${petstore.url}/pets`, create)
+  petstore.inject({ operation: 'createPet', delay: 600_000 })
+  const delayed = assert.rejects(petstore.fetch(`${petstore.url}/pets`, create))
+  while (petstore.pendingFaults.length > 0) await turn()
+  const [shown] = blocksOf('docs/testing.md', 'What the client sent')
+  const wait = petstore.waitForRequests(1, { operation: 'createPet', status: 201, timeout: 0 })
+  await assert.rejects(wait, { message: shown?.code })
+  petstore.clearFaults()
+  await delayed
 })
 
 test('the error of a wait lists the latest twenty requests', async () => {
