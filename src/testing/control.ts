@@ -4,11 +4,11 @@ import { errorReply } from '../api/errors.ts'
 import { isRecord, messageOf } from '../guards.ts'
 import type { Awaitable, Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
-import { checkMembers, misuse, oneOf, text, valid } from '../options.ts'
+import { checkMembers, integer, isNumber, misuse, rule, valid } from '../options.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { type Pet, petJson, type Result, validateNewPets, validateSeed } from '../pets/pet.ts'
 import type { Petstore, PetstoreErrorCode } from '../types.ts'
-import { RECORDED } from './requests.ts'
+import { FILTERS } from './requests.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
 interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
@@ -89,32 +89,28 @@ function readJson(body: Buffer, mustBe: string): unknown {
   throw misuse(`The body must be ${mustBe}: ${input.reason}`)
 }
 
-const DIGITS = text('decimal digits', /^(?:0|[1-9]\d{0,15})$/)
 const PARAMETERS = {
-  operation: oneOf(RECORDED),
-  status: text('an integer from 100 to 599, or null', /^(?:[1-5]\d\d|null)$/),
-  petId: DIGITS,
-  key: DIGITS,
-  count: DIGITS,
-  wait: text('seconds from 0 to 600, such as 5 or 0.25', /^(?:600|[1-5]?\d?\d(?:\.\d{1,3})?)$/),
+  ...FILTERS,
+  count: integer(0, 1_000_000),
+  wait: rule('seconds from 0 to 600, such as 5 or 0.25', isNumber, (wait) => wait <= 600),
 }
+
+const DIGITS = /^(?:0|[1-9]\d{0,15})$/
+const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const given = Object.fromEntries(new URLSearchParams(query))
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
+  const given: Record<string, unknown> = Object.fromEntries(pairs)
   checkMembers('query', given, PARAMETERS)
-  const { operation, status, petId, key, count = '0', wait } = given
-  const options = {
-    operation,
-    status: status === 'null' ? null : toNumber(status),
-    petId: toNumber(petId),
-    key: toNumber(key),
-    timeout: wait === undefined ? undefined : Math.round(Number(wait) * 1000),
-  }
-  return JSON.stringify(await petstore.waitForRequests(Number(count), options))
+  const { count = 0, wait, ...filters } = given
+  const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
+  return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
 }
 
-function toNumber(text: string | undefined): number | undefined {
-  return text === undefined ? undefined : Number(text)
+/** Null, a number in plain digits, or the text as it is. */
+function read(name: string, text: string): string | number | null {
+  if (text === 'null') return null
+  return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
 }
 
 /**

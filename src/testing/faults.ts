@@ -24,12 +24,10 @@ const HEADERS = rule(
   'an object of valid header names and values, except those that the server sends itself',
   (value): value is Record<string, string> =>
     isRecord(value) && !Array.isArray(value) && Object.values(value).every(isString),
-  (headers) => Object.entries(headers).every(isSendable),
+  (headers) =>
+    Object.keys(headers).every((name) => HEADER_NAME.test(name) && !OWN_HEADER.test(name)) &&
+    Object.values(headers).every((value) => HEADER_VALUE.test(value)),
 )
-
-function isSendable([name, value]: readonly [string, string]): boolean {
-  return HEADER_NAME.test(name) && HEADER_VALUE.test(value) && !OWN_HEADER.test(name)
-}
 
 const RULES = {
   operation: oneOf([...OPERATIONS, '*']),
@@ -59,7 +57,7 @@ function checkFault(input: unknown): asserts input is Fault {
   const fault: Partial<Record<keyof Fault, unknown>> = input
   const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
-  const error = [fault.code, fault.message, fault.headers]
+  const ofError = [fault.code, fault.message, fault.headers]
   if (operation === undefined)
     throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
   if (petId !== undefined && operation !== 'getPet')
@@ -68,7 +66,7 @@ function checkFault(input: unknown): asserts input is Fault {
     throw misuse('fault must have a status, a delay, hangUp or a body')
   if (hasResponse && hangUp)
     throw misuse('hangUp must be without status and body: there is no response')
-  if (status === undefined && error.some((member) => member !== undefined))
+  if (status === undefined && ofError.some((member) => member !== undefined))
     throw misuse('code, message and headers must be with a status')
   if (retryAfter !== undefined && status !== 429 && status !== 503)
     throw misuse('retryAfter must be with status 429 or 503')
@@ -171,15 +169,10 @@ function replacementOf(fault: Fault, method: Route['method']): Reply | undefined
   return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
 }
 
-/** Cuts or garbles the body if the fault asks for it. */
-function spoil(reply: Reply, { body, message = MESSAGE }: Fault): Reply {
-  if (body === 'garbled') return { ...reply, body: message }
-  return body === 'cut' ? cutShort(reply) : reply
-}
-
-/** Half the body with the full Content-Length. */
-function cutShort(reply: Reply): Reply {
+/** Garbles the body, or cuts it in half and keeps its full Content-Length. */
+function spoil(reply: Reply, fault: Fault): Reply {
   const { body = '' } = reply
-  const half = body.slice(0, body.length / 2)
-  return { ...reply, body: half, contentLength: Buffer.byteLength(body) }
+  if (fault.body === 'garbled') return { ...reply, body: fault.message ?? MESSAGE }
+  if (fault.body !== 'cut') return reply
+  return { ...reply, body: body.slice(0, body.length / 2), contentLength: Buffer.byteLength(body) }
 }

@@ -1,28 +1,30 @@
 import type { Keyring } from '../http/bearer.ts'
 import type { RequestHead, RequestRecord } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, isNumber, oneOf, rule, withCode } from '../options.ts'
+import { check, checkMembers, integer, isNumber, oneOf, rule } from '../options.ts'
+import { type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { violationsOf } from './violations.ts'
+import { memberViolations, parameterViolations } from './violations.ts'
 
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
-export const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
+const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
 const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON
 const MAX_BODY_BYTES = 2 ** 20
 const STATUS = integer(100, 599)
-const WAIT_RULES = {
+export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
   status: rule(
     `${STATUS.mustBe}, or null`,
-    (value) => isNumber(value) || value === null,
+    (value): value is number | null => isNumber(value) || value === null,
     (status) => status === null || STATUS.isInRange(status),
   ),
   petId: integer(1, MAX_ID),
   key: integer(0, 1_000_000),
-  timeout: integer(0, 600_000),
 }
+const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
+const NO_BODY = Buffer.alloc(0)
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
@@ -117,11 +119,11 @@ export class RequestLog {
   }
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
-  add({ head, operation, content, status, ms }: RequestRecord): void {
+  add({ head, operation = '', content = NO_BODY, status, ms }: RequestRecord): void {
     if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
-    const { parameters, members } = violationsOf(operation, query, content)
+    const violations = [...parameterViolations(operation, query), ...memberViolations(content)]
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization'
@@ -135,10 +137,10 @@ export class RequestLog {
       query: redact(query),
       key: this.#keyring.placeOf(head.headers.authorization),
       headers: Object.fromEntries(headers),
-      body: redact(Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES)),
+      body: redact(Buffer.from(content).toString('utf8', 0, MAX_BODY_BYTES)),
       status: status ?? null,
       duration: Math.round(ms * 1000) / 1000,
-      violations: [...parameters, ...members].map(redact),
+      violations: violations.map(redact),
     }
     this.#requests.set(head, request)
     this.#count++

@@ -1,8 +1,8 @@
 import { refuse } from '../api/errors.ts'
-import type { Call, Route } from '../http/router.ts'
+import type { Route } from '../http/router.ts'
 import { parseJson } from '../pets/json.ts'
 
-const PARAMETERS = new Map<string | undefined, readonly string[]>([
+const PARAMETERS = new Map([
   ['listPets', ['limit', 'after', 'status']],
   ['createPet', []],
   ['getPet', []],
@@ -11,28 +11,19 @@ const PARAMETERS = new Map<string | undefined, readonly string[]>([
 const MEMBERS = ['name', 'categoryId', 'status']
 const STRING_OR_MARK = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}:]/g
 
-/** What the contract does not know and the service ignores, in words. */
-interface Violations {
-  readonly parameters: readonly string[]
-  readonly members: readonly string[]
-}
-
-export function violationsOf(
-  operation: string | undefined,
-  query: string,
-  body: Uint8Array = Buffer.alloc(0),
-): Violations {
+/** Unknown and repeated parameters, in words; none at a path that is no operation. */
+export function parameterViolations(operation: string, query: string): string[] {
   const known = PARAMETERS.get(operation)
-  if (known === undefined) return { parameters: [], members: [] }
-  const parameters = [...new URLSearchParams(`?${query}`).keys()]
-  const members = membersOf(Buffer.from(body).toString())
-  return {
-    parameters: describe('parameter', parameters, known),
-    members: describe('member', members, MEMBERS),
-  }
+  if (known === undefined) return []
+  return violationsIn('parameter', [...new URLSearchParams(`?${query}`).keys()], known)
 }
 
-function describe(what: string, names: readonly string[], known: readonly string[]): string[] {
+/** Unknown and repeated members of a NewPet, in words. */
+export function memberViolations(body: Uint8Array): string[] {
+  return violationsIn('member', membersOf(Buffer.from(body).toString()), MEMBERS)
+}
+
+function violationsIn(what: string, names: readonly string[], known: readonly string[]): string[] {
   const violations: string[] = []
   for (const name of new Set(names)) {
     const shown = `${what} ${JSON.stringify(name)}`
@@ -42,7 +33,7 @@ function describe(what: string, names: readonly string[], known: readonly string
   return violations
 }
 
-/** The names of the members of a JSON object, repeated ones too, which JSON.parse drops. */
+/** The names of the members of a JSON object. JSON.parse would drop repeated ones. */
 function membersOf(json: string): string[] {
   if (!parseJson(json).ok) return []
   const names: string[] = []
@@ -59,11 +50,12 @@ function membersOf(json: string): string[] {
 
 /** Makes operations refuse a request with a violation. */
 export function makeStrict(routes: readonly Route[]): void {
-  for (const route of routes.filter(({ operation }) => PARAMETERS.has(operation))) {
+  for (const route of routes) {
     const { operation, handle } = route
-    route.handle = (call: Call) => {
-      const { parameters, members } = violationsOf(operation, call.query, call.body)
+    route.handle = (call) => {
+      const parameters = parameterViolations(operation, call.query)
       if (parameters.length > 0) return refuse('badQuery', parameters.join('; '))
+      const members = memberViolations(call.body)
       if (members.length > 0) return refuse('badPet', members.join('; '))
       return handle(call)
     }
