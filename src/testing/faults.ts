@@ -101,7 +101,7 @@ export class Faults {
   inject(input: unknown): void {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
-    this.#pending.push({ fault: { ...input, times }, seen: 0 })
+    this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
   }
 
   /** Copies of the pending faults, with the times that are left. */

@@ -308,7 +308,7 @@ test('a wait for requests ends with the petstore, and at once after its end', as
   assert.equal((await petstore.waitForRequests(1, long)).length, 1)
 })
 
-test('a wait filters by operation, status, pet and key, the same in process and over HTTP', async (t) => {
+test('a wait filters by operation, status, pet and key, in process and over HTTP', async (t) => {
   const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
   const second = { headers: { authorization: 'Bearer second-key' } }
   for (const path of ['/pets/1', '/pets/11', '/pets/1?a', '/pets', '/cats/1'])
@@ -460,7 +460,7 @@ test('POST /reset sets the pets in its body, or restores the initial ones', asyn
   }
 })
 
-test('a reset restores saved pets under their ids, in process, over HTTP and at a start', async (t) => {
+test('saved pets are restored under their ids, in process, over HTTP and at a start', async (t) => {
   const { petstore, call } = await startControls(t)
   await petstore.reset([
     { id: 3, ...TOM, categoryId: 2n ** 62n },

@@ -205,10 +205,12 @@ test('`key` is the place of the key in the list, and null if it is not valid', a
 
 test('requests and faults are copied on their way in and out', async () => {
   const petstore = createPetstore()
-  const fault: Fault = { operation: 'getPet', status: 500 }
+  const headers = { 'x-odd': 'one' }
+  const fault: Fault = { operation: 'getPet', status: 500, headers }
   petstore.inject(fault)
   await petstore.fetch(petstore.url)
-  const before = [requests(petstore), [{ ...fault, times: 1 }]]
+  const before = [requests(petstore), [{ ...fault, headers: { ...headers }, times: 1 }]]
+  headers['x-odd'] = 'two'
   for (const one of petstore.requests) Object.assign(one, { method: 'X' }).headers['x'] = 'y'
   for (const one of [fault, ...petstore.pendingFaults]) Object.assign(one, { operation: '*' })
   for (const given of [petstore.requests, petstore.pendingFaults]) given.pop()

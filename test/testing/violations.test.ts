@@ -29,7 +29,7 @@ const ROWS: Readonly<Record<string, [query: string, body: string | null, ...foun
 }
 
 for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
-  test(`finds the violations in ${name}, through every door, and refuses them if strict`, async (t) => {
+  test(`the violations in ${name} are told, and refused if strict, at every door`, async (t) => {
     const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
     const init = { method: body === null ? 'GET' : 'POST', headers, body }
     for (const strict of [false, true]) {
@@ -56,7 +56,7 @@ for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
   })
 }
 
-test('strict refuses a parameter of getPet, and nothing at the page or an unknown path', async () => {
+test('strict refuses a parameter of getPet, and none of the page or an unknown path', async () => {
   const petstore = createPetstore({ strict: true, pets: [{ name: 'Rex', categoryId: 1 }] })
   for (const [path, status] of Object.entries({
     '/v1/pets/1': 200,
