@@ -24,7 +24,7 @@ export interface Store {
   values(): Iterable<string>
   /** Adds a pet under the next id. Never rejects. */
   add(pet: NewPet): Awaitable<Added>
-  /** Replaces all pets; false, with nothing changed, if they do not fit. Without ids, from 1. */
+  /** Replaces all pets, ids from 1 if they have none; false, with no change, if they do not fit. */
   reset(pets: readonly Seed[]): Awaitable<boolean>
   /** Whether pets can be added. Never rejects. */
   isWritable(): Awaitable<boolean>

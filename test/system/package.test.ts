@@ -234,7 +234,6 @@ test("the document's commands run", async (t) => {
     '{"operation":"createPet","times":2,"status":503,"retryAfter":1}',
     '[{"operation":"createPet","times":2,"status":503,"retryAfter":1}]',
     '[]',
-    '[]',
     pets,
   ])
 })
