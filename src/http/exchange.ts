@@ -84,7 +84,7 @@ export class Exchange implements Received {
 
   #send(reply: Awaitable<Reply | undefined>): void {
     if (!(reply instanceof Promise)) return this.#respond(reply)
-    this.res.once('close', () => this.#record(undefined, 0)) // the client may leave meanwhile
+    this.res.on('close', () => this.#record(undefined, 0)) // the client may leave meanwhile
     void reply.then((settled) => this.#respond(settled))
   }
 
