@@ -4,7 +4,7 @@ import { messageOf } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import type { Rule } from './options.ts'
 import { parseJson } from './pets/json.ts'
-import { type NewPet, validateNewPets } from './pets/pet.ts'
+import { type Seed, validateSeed } from './pets/pet.ts'
 
 export class UsageError extends Error {}
 
@@ -112,11 +112,11 @@ export function readKeys(path: string): string[] {
   return keys
 }
 
-export function readSeed(path: string): NewPet[] {
+export function readSeed(path: string): Seed[] {
   const mustHold = 'must hold a JSON array of NewPet'
   const input = parseJson(readText(path))
   if (!input.ok) throw new Error(`${mustHold}: ${input.reason}`)
-  const pets = validateNewPets(input.value)
+  const pets = validateSeed(input.value)
   if (!pets.ok) throw new Error(`${mustHold}: ${pets.reason}`)
   return pets.value
 }

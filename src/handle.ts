@@ -7,8 +7,8 @@ import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
 import type { HttpServer } from './http/server.ts'
-import { check, integer, type Options, readNewPets, RULES, withCode } from './options.ts'
-import { parsePet } from './pets/pet.ts'
+import { check, integer, type Options, RULES, valid, withCode } from './options.ts'
+import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
 import type { Added, Awaitable } from './pets/store.ts'
 import type { Faults } from './testing/faults.ts'
 import type { RequestLog } from './testing/requests.ts'
@@ -80,14 +80,14 @@ export class PetstoreHandle implements Petstore {
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#core.context
     // All at once, so that a snapshot takes them in one write.
-    const adding = readNewPets('newPets', newPets).map((pet) => store.add(pet))
+    const adding = valid('newPets', validateNewPets(newPets)).map((pet) => store.add(pet))
     const outcomes = await Promise.all(adding)
     return outcomes.map(petIn)
   }
 
-  readonly reset = async (newPets?: readonly NewPet[]): Promise<void> => {
+  readonly reset: Petstore['reset'] = async (newPets) => {
     const { options, context, faults, requestLog } = this.#core
-    const pets = newPets === undefined ? options.pets : readNewPets('newPets', newPets)
+    const pets = newPets === undefined ? options.pets : valid('newPets', validateSeed(newPets))
     if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
     context.getPetState = options.getPetState
     faults.clear()

@@ -4,7 +4,8 @@ import { inspect } from 'node:util'
 import { isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
-import { type NewPet, validateNewPets } from './pets/pet.ts'
+import type { Parsed } from './pets/json.ts'
+import { validateSeed } from './pets/pet.ts'
 import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions } from './types.ts'
 
 type WithDefault = Exclude<keyof StartOptions, 'cors' | 'logStream' | 'snapshot' | 'controlPort'>
@@ -23,6 +24,7 @@ export const DEFAULTS: Omit<Options, 'apiKeys'> = {
   pets: [],
   getPetState: 'deprecated',
   delay: 0,
+  strict: false,
   page: true,
   journal: 1_000,
   log: 'off',
@@ -52,7 +54,7 @@ export function rule<T>(
   return { mustBe, isType, isInRange }
 }
 
-const isString = (value: unknown): value is string => typeof value === 'string'
+export const isString = (value: unknown): value is string => typeof value === 'string'
 export const isNumber = (value: unknown): value is number => typeof value === 'number'
 
 export function integer(minimum: number, maximum: number, more = ''): Rule<number> {
@@ -112,6 +114,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
+  strict: BOOLEAN,
   page: BOOLEAN,
   cors: rule(
     'origins such as https://shop.example, without a path, or *',
@@ -139,13 +142,12 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   checkMembers('options', given, rules)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
-  const pets = readNewPets('pets', given.pets ?? [])
+  const pets = valid('pets', validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), pets }
 }
 
-/** Throws an error that names the first invalid pet. */
-export function readNewPets(name: string, input: unknown): NewPet[] {
-  const pets = validateNewPets(input)
+/** The pets; throws an error that names the first invalid one. */
+export function valid<T>(name: string, pets: Parsed<T>): T {
   if (pets.ok) return pets.value
   const message = `${name} must be an array of NewPet: ${pets.reason}`
   throw withCode('invalid_pet', new TypeError(message))
@@ -157,6 +159,7 @@ export function checkMembers(
   input: unknown,
   rules: Readonly<Record<string, Rule<unknown>>>,
 ): asserts input is object {
+  if (Array.isArray(input)) throw misuse(`${what} must be an object, not an array`)
   if (!isRecord(input)) throw misuse(`${what} ${show(input)} must be an object`)
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))

@@ -14,6 +14,7 @@ import { MemoryStore, type Store } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
+import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
 /**
@@ -82,9 +83,10 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
 const MAX_CONTROL_BODY = 64 * 2 ** 20
 
 function assemble(options: Options, keyring: Keyring, log: Log, store: Store): Core {
-  const { basePath, page, getPetState, delay, cors, maxBody, journal } = options
+  const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
   const context: Context = { store, basePath, page, getPetState, isDraining: false }
   const table = routes(context)
+  if (strict) makeStrict(table)
   const faults = new Faults(table, delay)
   const requestLog = new RequestLog(journal, keyring)
   const record = (request: RequestRecord) => {
@@ -99,6 +101,7 @@ function assemble(options: Options, keyring: Keyring, log: Log, store: Store): C
     maxBody,
     refuse,
     onBug: (error) => log.event('error', String(error instanceof Error ? error.stack : error)),
+    begin: journal === 0 ? undefined : requestLog.begin,
     record: journal === 0 ? log.request : record,
   }
   return { options, keyring, log, context, faults, requestLog, service }

@@ -136,6 +136,12 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
     help: 'milliseconds, or MIN-MAX, before the response of each operation',
     parse: parser(RULES.delay, toDelay),
   },
+  strict: {
+    flag: '--strict',
+    fallback: 'off',
+    help: 'refuse unknown and repeated parameters and members',
+    parse: parseSwitch,
+  },
   controlPort: {
     flag: '--control-port N',
     help: 'port of the test controls: reset, requests, faults',

@@ -109,10 +109,21 @@ const SETTINGS: Record<string, Setting> = {
   '--control-host': [controlHost.mustBe, { '0.0.0.0': starts, localhost: starts }, ['[::1]']],
 }
 
-/** What is there only while a switch is on. */
+/** What is served while a switch is on and off. */
 const SWITCHES = [
-  { name: '--demo', path: '/v1/pets/12', isOnByDefault: false },
-  { name: '--no-page', path: '/', isOnByDefault: true },
+  {
+    name: '--demo',
+    on: lists('/v1/pets/12'),
+    off: answers(404, 'GET', '/v1/pets/12'),
+    isOnByDefault: false,
+  },
+  { name: '--no-page', on: lists('/'), off: answers(404, 'GET', '/'), isOnByDefault: true },
+  {
+    name: '--strict',
+    on: answers(400, 'GET', '/v1/pets?statsu=sold'),
+    off: lists('/v1/pets?statsu=sold'),
+    isOnByDefault: false,
+  },
 ]
 
 function variableOf(flag: string): string {
@@ -170,9 +181,8 @@ for (const [name, [mustBe, good, bad]] of Object.entries(SETTINGS)) {
   })
 }
 
-for (const { name, path, isOnByDefault } of SWITCHES) {
+for (const { name, on, off, isOnByDefault } of SWITCHES) {
   const variable = variableOf(name)
-  const [on, off] = [lists(path), answers(404, 'GET', path)]
 
   test(`${variable} is 1 or true, 0 or false, or empty for the default`, async (t) => {
     const byDefault = isOnByDefault ? on : off

@@ -43,6 +43,7 @@ export interface Service {
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
+  readonly begin?: ((head: RequestHead) => void) | undefined
   readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
 }
 
@@ -61,6 +62,7 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
   const { secured, routes, allow, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
+  if (!route?.isQuiet) service.begin?.(received.head)
   const key = secured ? authorize(headers, method) : undefined
   if (typeof key === 'string') return refuse(key)
   received.key = key

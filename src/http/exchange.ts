@@ -80,9 +80,6 @@ export class Exchange implements Received {
       req.on('end', () => {
         if (!res.headersSent) resolve(body.bytes)
       })
-      req.on('close', () => {
-        if (!req.complete) this.abandon()
-      })
     })
   }
 
@@ -92,14 +89,15 @@ export class Exchange implements Received {
   }
 
   #send(reply: Awaitable<Reply | undefined>): void {
-    if (reply instanceof Promise) void reply.then((settled) => this.#respond(settled))
-    else this.#respond(reply)
+    if (!(reply instanceof Promise)) return this.#respond(reply)
+    this.res.on('close', () => this.#record(undefined, 0)) // the client may leave meanwhile
+    void reply.then((settled) => this.#respond(settled))
   }
 
-  /** Responds, unless the request has proved malformed while its operation ran. */
+  /** Responds, unless the client has left or the request proved malformed in the meantime. */
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
-    if (res.headersSent) return
+    if (this.#isRecorded) return
     if (reply === undefined) req.socket.destroy()
     if (reply === undefined || req.socket.destroyed) return this.abandon()
     // A client that still waits for 100-continue may send its body next, or another request.

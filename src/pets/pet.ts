@@ -4,6 +4,9 @@ import { type Parsed, parseJson } from './json.ts'
 
 export type { GetPetState, Int64, NewPet, Pet, PetStatus } from '../types.ts'
 
+/** A pet of an initial store, which may have its id. */
+export type Seed = NewPet & { readonly id?: number }
+
 export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold']
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
@@ -49,11 +52,29 @@ function issue(member: keyof typeof MUST_BE, value: unknown): string {
 
 /** Validates an array of NewPet without ids; the reason names the first invalid item. */
 export function validateNewPets(input: unknown): Parsed<NewPet[]> {
+  return validateEach(input, (item) => (hasId(item) ? HAS_ID : validateNewPet(item)))
+}
+
+/** Validates an array like {@link validateNewPets}, or one of pets with ascending ids. */
+export function validateSeed(input: unknown): Parsed<Seed[]> {
+  if (!Array.isArray(input) || !hasId(input[0])) return validateNewPets(input)
+  let lastId = 0
+  return validateEach(input, (item) => {
+    const pet = validatePet(item, lastId + 1)
+    if (pet.ok) lastId = pet.value.id
+    return pet
+  })
+}
+
+function hasId(item: unknown): boolean {
+  return isRecord(item) && 'id' in item
+}
+
+function validateEach<T>(input: unknown, validate: (item: unknown) => Parsed<T>): Parsed<T[]> {
   if (!Array.isArray(input)) return { ok: false, reason: 'it is not an array' }
-  const pets: NewPet[] = []
+  const pets: T[] = []
   for (const item of input) {
-    const hasId = isRecord(item) && 'id' in item
-    const pet = hasId ? HAS_ID : validateNewPet(item)
+    const pet = validate(item)
     if (!pet.ok) return { ok: false, reason: `in item ${pets.length + 1}, ${pet.reason}` }
     pets.push(pet.value)
   }
@@ -75,11 +96,17 @@ export function parsePet(json: string): Pet {
 
 /** @throws Error that says what is wrong with the pet. */
 export function readPet(input: unknown): Pet {
+  const pet = validatePet(input, 1)
+  if (pet.ok) return pet.value
+  throw new Error(pet.reason)
+}
+
+function validatePet(input: unknown, minId: number): Parsed<Pet> {
   const pet = validateNewPet(input)
-  if (!pet.ok) throw new Error(pet.reason)
+  if (!pet.ok) return pet
   const id = isRecord(input) ? input['id'] : undefined
-  if (typeof id === 'number' && Number.isInteger(id) && id >= 1 && id <= MAX_ID) {
-    return { id, ...pet.value }
+  if (typeof id === 'number' && Number.isInteger(id) && id >= minId && id <= MAX_ID) {
+    return { ok: true, value: { id, ...pet.value } }
   }
-  throw new Error(`id must be an integer from 1 to ${MAX_ID}`)
+  return { ok: false, reason: `id must be an integer from ${minId} to ${MAX_ID}` }
 }

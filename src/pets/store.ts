@@ -1,4 +1,4 @@
-import { MAX_ID, type NewPet, type PetStatus, petJson } from './pet.ts'
+import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
 
 export type Awaitable<T> = T | Promise<T>
 
@@ -25,8 +25,8 @@ export interface Store {
   values(): Iterable<string>
   /** Adds a pet under the next id. Never rejects. */
   add(pet: NewPet): Awaitable<Added>
-  /** Replaces all pets, ids from 1; false, with nothing changed, if they do not fit. */
-  reset(pets: readonly NewPet[]): Awaitable<boolean>
+  /** Replaces all pets, ids from 1 if they have none; false, with no change, if they do not fit. */
+  reset(pets: readonly Seed[]): Awaitable<boolean>
   /** Whether pets can be added. Never rejects. */
   isWritable(): Awaitable<boolean>
   /** Resolves when everything acknowledged is stored. Nothing can be added afterwards. */
@@ -103,12 +103,12 @@ export class MemoryStore implements Store {
   }
 
   /** Prepares pets to be kept; undefined for each that finds no room. */
-  draft(pets: readonly NewPet[]): (Draft | undefined)[] {
+  draft(pets: readonly Seed[]): (Draft | undefined)[] {
     const drafts: (Draft | undefined)[] = []
     let { lastId } = this
     let bytes = this.#bytes
     for (const pet of pets) {
-      const draft = draftOf(lastId + 1, pet)
+      const draft = draftOf(pet.id ?? lastId + 1, pet)
       const total = bytes + bytesOf(draft)
       if (total > this.maxBytes || draft.id > MAX_ID) drafts.push(undefined)
       else {
@@ -137,7 +137,7 @@ export class MemoryStore implements Store {
     return { ok: true, id, json }
   }
 
-  reset(pets: readonly NewPet[]): boolean {
+  reset(pets: readonly Seed[]): boolean {
     const fresh = new MemoryStore(this.maxBytes)
     for (const pet of pets) {
       if (!fresh.add(pet).ok) return false

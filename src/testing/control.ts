@@ -4,11 +4,11 @@ import { errorReply } from '../api/errors.ts'
 import { isRecord, messageOf } from '../guards.ts'
 import type { Awaitable, Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
-import { checkMembers, misuse, oneOf, readNewPets, text } from '../options.ts'
-import { parseJsonBytes } from '../pets/json.ts'
-import { type NewPet, type Pet, petJson } from '../pets/pet.ts'
+import { checkMembers, integer, isNumber, misuse, rule, valid } from '../options.ts'
+import { type Parsed, parseJsonBytes } from '../pets/json.ts'
+import { type Pet, petJson, validateNewPets, validateSeed } from '../pets/pet.ts'
 import type { Petstore, PetstoreErrorCode } from '../types.ts'
-import { RECORDED } from './requests.ts'
+import { FILTERS } from './requests.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
 interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
@@ -33,8 +33,9 @@ type Row = readonly [Route['method'], path: string, status: number, task: Task]
 /** The test controls over HTTP: they need no key and are not logged. */
 export function controls(petstore: Unchecked): Route[] {
   const list = () => JSON.stringify(rows.map(([method, path]) => ({ method, path })))
-  const reset: Task = ({ body }) => petstore.reset(body.length === 0 ? undefined : readPets(body))
-  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body)))
+  const reset: Task = ({ body }) =>
+    petstore.reset(body.length === 0 ? undefined : readPets(body, validateSeed))
+  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body, validateNewPets)))
   const inject: Task = ({ body }) => {
     petstore.inject(readJson(body, 'a fault'))
     return JSON.stringify(petstore.pendingFaults.at(-1))
@@ -78,8 +79,8 @@ function jsonOf(pets: readonly Pet[]): string {
   return `[${pets.map((pet) => petJson(pet.id, pet)).join(',')}]`
 }
 
-function readPets(body: Buffer): NewPet[] {
-  return readNewPets('The body', readJson(body, 'an array of NewPet'))
+function readPets<T>(body: Buffer, validate: (input: unknown) => Parsed<T>): T {
+  return valid('The body', validate(readJson(body, 'an array of NewPet')))
 }
 
 function readJson(body: Buffer, mustBe: string): unknown {
@@ -89,22 +90,27 @@ function readJson(body: Buffer, mustBe: string): unknown {
 }
 
 const PARAMETERS = {
-  operation: oneOf(RECORDED),
-  status: text('an integer from 100 to 599', /^[1-5]\d\d$/),
-  count: text('decimal digits', /^(?:0|[1-9]\d{0,6})$/),
-  wait: text('seconds from 0 to 600, such as 5 or 0.25', /^(?:600|[1-5]?\d?\d(?:\.\d{1,3})?)$/),
+  ...FILTERS,
+  count: integer(0, 1_000_000),
+  wait: rule('seconds from 0 to 600, such as 5 or 0.25', isNumber, (wait) => wait <= 600),
 }
 
+const DIGITS = /^(?:0|[1-9]\d{0,15})$/
+const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
+
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const given = Object.fromEntries(new URLSearchParams(query))
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
+  const given: Record<string, unknown> = Object.fromEntries(pairs)
   checkMembers('query', given, PARAMETERS)
-  const { operation, status, count = '0', wait } = given
-  const options = {
-    operation,
-    status: status === undefined ? undefined : Number(status),
-    timeout: wait === undefined ? undefined : Math.round(Number(wait) * 1000),
-  }
-  return JSON.stringify(await petstore.waitForRequests(Number(count), options))
+  const { count = 0, wait, ...filters } = given
+  const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
+  return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
+}
+
+/** Null, a number in plain digits, or the text as it is. */
+function read(name: string, text: string): string | number | null {
+  if (text === 'null') return null
+  return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
 }
 
 /**

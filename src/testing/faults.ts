@@ -2,14 +2,32 @@ import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
+import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, checkMembers, DELAY, integer, isNumber, misuse, oneOf, rule } from '../options.ts'
+import { BOOLEAN, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
+import { misuse, oneOf, rule, text } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
 import { OPERATIONS } from './requests.ts'
 
 const COUNT = integer(1, 1_000_000)
+
+const ANY_TEXT = text('a string', /^/)
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+// A second one would contradict the first.
+const OWN_HEADER =
+  /^(?:connection|content-(?:length|type)|date|keep-alive|trailer|transfer-encoding)$/i
+
+const HEADERS = rule(
+  'an object of valid header names and values, except those that the server sends itself',
+  (value): value is Record<string, string> =>
+    isRecord(value) && !Array.isArray(value) && Object.values(value).every(isString),
+  (headers) =>
+    Object.keys(headers).every((name) => HEADER_NAME.test(name) && !OWN_HEADER.test(name)) &&
+    Object.values(headers).every((value) => HEADER_VALUE.test(value)),
+)
 
 const RULES = {
   operation: oneOf([...OPERATIONS, '*']),
@@ -23,10 +41,14 @@ const RULES = {
   rate: rule('a number above 0, and at most 1', isNumber, (rate) => 0 < rate && rate <= 1),
   seed: integer(0, 2 ** 32 - 1),
   status: integer(400, 599),
+  code: ANY_TEXT,
+  message: ANY_TEXT,
+  headers: HEADERS,
   retryAfter: integer(0, 86_400),
   delay: DELAY,
   hangUp: BOOLEAN,
   body: oneOf(['cut', 'garbled']),
+  done: BOOLEAN,
 } satisfies Record<keyof Fault, unknown>
 
 /** Checks what the type says, too: faults also come from JavaScript and over HTTP. */
@@ -35,6 +57,7 @@ function checkFault(input: unknown): asserts input is Fault {
   const fault: Partial<Record<keyof Fault, unknown>> = input
   const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
+  const ofError = [fault.code, fault.message, fault.headers]
   if (operation === undefined)
     throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
   if (petId !== undefined && operation !== 'getPet')
@@ -43,6 +66,8 @@ function checkFault(input: unknown): asserts input is Fault {
     throw misuse('fault must have a status, a delay, hangUp or a body')
   if (hasResponse && hangUp)
     throw misuse('hangUp must be without status and body: there is no response')
+  if (status === undefined && ofError.some((member) => member !== undefined))
+    throw misuse('code, message and headers must be with a status')
   if (retryAfter !== undefined && status !== 429 && status !== 503)
     throw misuse('retryAfter must be with status 429 or 503')
   if (seed !== undefined && rate === undefined && !Array.isArray(delay))
@@ -76,7 +101,7 @@ export class Faults {
   inject(input: unknown): void {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
-    this.#pending.push({ fault: { ...input, times }, seen: 0 })
+    this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
   }
 
   /** Copies of the pending faults, with the times that are left. */
@@ -97,11 +122,12 @@ export class Faults {
     this.#count++
     const { signal } = this.#cleared
     setMaxListeners(0, signal) // each request that is delayed listens
+    const done = fault?.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     if (fault === undefined) return handle(call)
     if (fault.hangUp || (fault.delay !== undefined && signal.aborted)) return undefined
-    const reply = replacementOf(fault, route.method) ?? (await handle(call))
-    return fault.body === 'cut' && reply !== undefined ? cutShort(reply) : reply
+    const reply = replacementOf(fault, route.method) ?? done ?? (await handle(call))
+    return reply && spoil(reply, fault)
   }
 
   /** The first fault that applies. Counts the request for each fault that it matches. */
@@ -135,17 +161,18 @@ const MESSAGE = 'A test asked for this fault'
 
 /** What replaces the operation's response, if anything does. */
 function replacementOf(fault: Fault, method: Route['method']): Reply | undefined {
-  const { status, retryAfter, body } = fault
+  const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
   const isCutRead = body === 'cut' && method === 'GET'
-  if (status === undefined && (body === undefined || isCutRead)) return undefined
-  const headers = retryAfter === undefined ? [] : ['Retry-After', String(retryAfter)]
-  const error = errorReply(status ?? 500, 'injected_fault', MESSAGE, headers)
-  return body === 'garbled' ? { ...error, status: status ?? 200, body: MESSAGE } : error
+  if (status === undefined && (body === undefined || isCutRead || done)) return undefined
+  const headers = Object.entries(fault.headers ?? {}).flat()
+  if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
+  return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
 }
 
-/** Half the body with the full Content-Length. */
-function cutShort(reply: Reply): Reply {
+/** Garbles the body, or cuts it in half and keeps its full Content-Length. */
+function spoil(reply: Reply, fault: Fault): Reply {
   const { body = '' } = reply
-  const half = body.slice(0, body.length / 2)
-  return { ...reply, body: half, contentLength: Buffer.byteLength(body) }
+  if (fault.body === 'garbled') return { ...reply, body: fault.message ?? MESSAGE }
+  if (fault.body !== 'cut') return reply
+  return { ...reply, body: body.slice(0, body.length / 2), contentLength: Buffer.byteLength(body) }
 }

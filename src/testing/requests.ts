@@ -1,19 +1,32 @@
 import type { Keyring } from '../http/bearer.ts'
-import type { RequestRecord } from '../http/dispatch.ts'
+import type { RequestHead, RequestRecord } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, oneOf, withCode } from '../options.ts'
+import { check, checkMembers, integer, isNumber, oneOf, rule } from '../options.ts'
+import { type Rule, withCode } from '../options.ts'
+import { MAX_ID } from '../pets/pet.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
+import { memberViolations, parameterViolations } from './violations.ts'
 
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
-export const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
+const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
 const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON
 const MAX_BODY_BYTES = 2 ** 20
-const WAIT_RULES = {
+const STATUS = integer(100, 599)
+export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
-  status: integer(100, 599),
-  timeout: integer(0, 600_000),
+  status: rule(
+    `${STATUS.mustBe}, or null`,
+    (value): value is number | null => isNumber(value) || value === null,
+    (status) => status === null || STATUS.isInRange(status),
+  ),
+  petId: integer(1, MAX_ID),
+  key: integer(0, 1_000_000),
 }
+const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
+const NO_BODY = Buffer.alloc(0)
+const SHOWN_REQUESTS = 20
+const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
 
@@ -25,7 +38,9 @@ export class RequestLog {
   readonly #maxLength: number
   readonly #keyring: Keyring
   readonly #waits = new Set<Wait>()
-  #requests: RecordedRequest[] = [] // oldest first
+  // In the order of arrival; undefined while they are in flight.
+  #requests = new Map<RequestHead, RecordedRequest | undefined>()
+  #count = 0 // of those with a response
   #size = 0
   #clearedAt = 0
   #isClosed = false
@@ -36,11 +51,16 @@ export class RequestLog {
   }
 
   get requests(): RecordedRequest[] {
-    return structuredClone(this.#requests)
+    return structuredClone(this.#recorded)
+  }
+
+  get #recorded(): RecordedRequest[] {
+    return [...this.#requests.values()].filter((one) => one !== undefined)
   }
 
   clear(): void {
-    this.#requests = []
+    this.#requests = new Map()
+    this.#count = 0
     this.#size = 0
     this.#clearedAt = performance.now()
   }
@@ -69,24 +89,42 @@ export class RequestLog {
   }
 
   #find(options: WaitOptions): RecordedRequest[] {
-    return this.#requests.filter((one) => {
-      const { operation = one.operation, status = one.status } = options
-      return one.operation === operation && one.status === status
+    return this.#recorded.filter((one) => {
+      const { operation = one.operation, status = one.status, key = one.key, petId } = options
+      const isOfPet = one.operation === 'getPet' && one.path.endsWith(`/${petId}`)
+      const isWanted = one.operation === operation && one.status === status && one.key === key
+      return isWanted && (petId === undefined || isOfPet)
     })
   }
 
-  #describeMiss(count: number, { operation, status }: WaitOptions): string {
-    const latest = this.#requests.slice(-20)
-    const came = latest.map((one) => `${one.operation ?? 'none'} ${one.status ?? 'cut off'}`)
-    const wanted = `${count} ${operation ?? 'requests'} ${status ?? ''}`.trimEnd()
-    return `Waited for ${wanted}; the requests were: ${came.join(', ') || 'none'}`
+  #describeMiss(count: number, { timeout: _, ...filters }: WaitOptions): string {
+    const given = Object.entries(filters).filter(([, value]) => value !== undefined)
+    const wanted = given.map(([name, value]) => `, ${name} ${value}`).join('')
+    const latest = [...this.#requests].slice(-SHOWN_REQUESTS)
+    const lines = latest.map(([head, request]) => `\n  ${this.#describe(head, request)}`)
+    const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
+    return `Waited for ${count} requests${wanted}; ${came}`
+  }
+
+  #describe({ method, target }: RequestHead, request: RecordedRequest | undefined): string {
+    const line = this.#keyring.redact(`${method} ${target}`)
+    if (request === undefined) return `${line} in flight`
+    const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
+    return `${line} ${request.status ?? 'no response'} ${body}`.trimEnd()
+  }
+
+  /** Notes that a request is in flight. */
+  readonly begin = (head: RequestHead): void => {
+    this.#requests.set(head, undefined)
   }
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
-  add({ head, operation, key, content, reply, ms }: RequestRecord): void {
+  add(record: RequestRecord): void {
+    const { head, operation = '', key = null, content = NO_BODY, reply, ms } = record
     if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
+    const violations = [...parameterViolations(operation, query), ...memberViolations(content)]
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization'
@@ -98,22 +136,31 @@ export class RequestLog {
       method: head.method,
       path: redact(path),
       query: redact(query),
-      key: key ?? null,
+      key,
       headers: Object.fromEntries(headers),
-      body: redact(Buffer.from(content ?? []).toString('utf8', 0, MAX_BODY_BYTES)),
+      body: redact(Buffer.from(content).toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
       duration: ms,
+      violations: violations.map(redact),
     }
-    this.#requests.push(request)
+    this.#requests.set(head, request)
+    this.#count++
     this.#size += sizeOf(request)
-    while (this.#requests.length > this.#maxLength || this.#size > MAX_SIZE) {
-      const oldest = this.#requests.shift()
-      this.#size -= sizeOf(oldest)
-    }
+    this.#dropOldest()
     for (const wait of this.#waits) wait()
+  }
+
+  #dropOldest(): void {
+    for (const [head, request] of this.#requests) {
+      if (this.#count <= this.#maxLength && this.#size <= MAX_SIZE) return
+      if (request === undefined) continue
+      this.#requests.delete(head)
+      this.#count--
+      this.#size -= sizeOf(request)
+    }
   }
 }
 
-function sizeOf(request?: RecordedRequest): number {
+function sizeOf(request: RecordedRequest): number {
   return JSON.stringify(request).length
 }

@@ -167,7 +167,8 @@ describe('fetch in process', () => {
     await turn()
     abort.abort(new Error('enough'))
     await assert.rejects(response, { message: 'enough' })
-    assert.deepEqual([petstore.requests[0]?.status, petstore.pets], [null, []])
+    const [request] = await petstore.waitForRequests(1, { status: null, timeout: 0 })
+    assert.deepEqual([request?.operation, petstore.pets], ['createPet', []])
     petstore.clearFaults() // ends the delay
     while (petstore.pets.length === 0) await turn()
   })

@@ -72,13 +72,17 @@ export const silent: Fault = { operation: '*', hangUp: true, status: 500 }
 export const uncut: Fault = { operation: '*', hangUp: true, body: 'cut' }
 // @ts-expect-error: Retry-After goes with a status
 export const soon: Fault = { operation: '*', delay: 1, retryAfter: 1 }
+// @ts-expect-error: a code goes with a status
+export const coded: Fault = { operation: '*', hangUp: true, code: 'lost' }
 // @ts-expect-error: petId goes with getPet
 export const ofOne: Fault = { operation: 'listPets', petId: 1, status: 500 }
 export const faults: readonly Fault[] = [
   { operation: 'getPet', petId: 1, hangUp: true, delay: [1, 2] },
   { operation: '*', status: 503, retryAfter: 1, body: 'garbled', rate: 0.5, seed: 1 },
-  { operation: 'createPet', body: 'cut' },
+  { operation: 'createPet', body: 'cut', done: true },
+  { operation: '*', status: 429, code: 'slow_down', message: '', headers: { 'X-Odd': '' } },
 ]
+export const left: WaitOptions = { status: null, petId: 1, key: 0 }
 // @ts-expect-error: unknown option
 export const options: StartOptions = { prot: 8080 }
 // @ts-expect-error: no socket, no port

@@ -2,14 +2,18 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { refuse } from '../../src/api/errors.ts'
 import { createFetch } from '../../src/http/fetch.ts'
 import { Router } from '../../src/http/router.ts'
-import { createPetstore, type StartOptions } from '../../src/index.ts'
+import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
 import { controls } from '../../src/testing/control.ts'
 import { type Answer, assertError, assertIs, assertNext, check } from '../support.ts'
-import { folderOf, send, start } from '../support.ts'
-import { open, request, REX } from '../http/raw.ts'
+import { folderOf, KEY, listAll, send, start, temporaryFile } from '../support.ts'
+import { blocksOf } from '../documents.ts'
+import { serve } from '../executable.ts'
+import { get, open, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
@@ -239,16 +243,54 @@ test('a wait for requests ends once there are `count`, earlier ones included', a
 
 test('a wait for requests that do not come ends in 408, with a list of what came', async (t) => {
   const { petstore, call, list } = await startControls(t)
-  const none = 'Waited for 1 requests; the requests were: none'
+  const none = 'Waited for 1 requests; none came'
   const code = 'timeout'
   await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), { code, message: none })
   await list()
-  await petstore.fetch(petstore.url)
-  const message = 'Waited for 2 createPet 503; the requests were: listPets 200, none 401'
+  await petstore.fetch(`${petstore.url}/cats?all`)
+  const body = `{\n "name": "${KEY}",\t"x": "${'y'.repeat(100)}" }`
+  await send(petstore, 'POST', '/v1/pets', { headers: JSON_TYPE, body })
+  petstore.inject({ operation: 'listPets', delay: 600_000 })
+  const delayed = await open(t, petstore, get(`/v1/pets?q=${KEY}`))
+  while (petstore.pendingFaults.length > 0) await turn()
+  const message = `Waited for 2 requests, operation createPet, status 503; these came last:
+  GET /v1/pets 200
+  GET /v1/cats?all 401
+  POST /v1/pets 400 { "name": "[key]", "x": "${'y'.repeat(75)}
+  GET /v1/pets?q=[key] in flight`
   const waiting = petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 })
   await assert.rejects(waiting, { code, message })
   const answer = await call('GET', '/requests?operation=createPet&status=503&count=2&wait=0.001')
   assert.equal(assertError(answer, 408, 'request_timeout'), message)
+  delayed.socket.destroy()
+  await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
+  const left = petstore.waitForRequests(1, { status: 429, timeout: 0 })
+  await assert.rejects(left, /\n {2}GET \/v1\/pets\?q=\[key\] no response$/)
+})
+
+test('the error of a wait is as docs/testing.md shows it', async () => {
+  const petstore = createPetstore()
+  const headers = { ...petstore.headers, ...JSON_TYPE }
+  const create = { method: 'POST', headers, body: REX }
+  await petstore.fetch(`${petstore.url}/pets?statsu=sold`, petstore)
+  petstore.inject({ operation: 'createPet', status: 503 })
+  await petstore.fetch(`${petstore.url}/pets`, create)
+  petstore.inject({ operation: 'createPet', delay: 600_000 })
+  const delayed = assert.rejects(petstore.fetch(`${petstore.url}/pets`, create))
+  while (petstore.pendingFaults.length > 0) await turn()
+  const [shown] = blocksOf('docs/testing.md', 'What the client sent')
+  const wait = petstore.waitForRequests(1, { operation: 'createPet', status: 201, timeout: 0 })
+  await assert.rejects(wait, { message: shown?.code })
+  petstore.clearFaults()
+  await delayed
+})
+
+test('the error of a wait lists the latest twenty requests', async () => {
+  const petstore = createPetstore()
+  for (let at = 1; at <= 25; at++) await petstore.fetch(`${petstore.url}/?${at}`)
+  const lines = Array.from({ length: 20 }, (_, at) => `\n  GET /v1/?${at + 6} 401`)
+  const message = `Waited for 26 requests; these came last:${lines.join('')}`
+  await assert.rejects(petstore.waitForRequests(26, { timeout: 0 }), { message })
 })
 
 test('a wait for requests ends with the petstore, and at once after its end', async (t) => {
@@ -258,12 +300,41 @@ test('a wait for requests ends with the petstore, and at once after its end', as
   const wait = (count: number, status?: number) =>
     assert.rejects(petstore.waitForRequests(count, { ...long, status }), {
       code: 'closed',
-      message: /^Waited for (3 requests|1 requests 500); the requests were: listPets 200$/,
+      message: /^Waited for (3 requests|1 requests, status 500); .*:\n {2}GET \/v1\/pets 200$/,
     })
   const waits = [wait(3), wait(1, 500)]
   await petstore.close()
   await Promise.all([...waits, wait(3)])
   assert.equal((await petstore.waitForRequests(1, long)).length, 1)
+})
+
+test('a wait filters by operation, status, pet and key, in process and over HTTP', async (t) => {
+  const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
+  const second = { headers: { authorization: 'Bearer second-key' } }
+  for (const path of ['/pets/1', '/pets/11', '/pets/1?a', '/pets', '/cats/1'])
+    await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
+  petstore.inject({ operation: 'getPet', petId: 1, hangUp: true })
+  await assert.rejects(send(petstore, 'GET', '/v1/pets/1?lost'))
+  const filters: readonly [WaitOptions, ...paths: string[]][] = [
+    [{ petId: 1 }, '/pets/1', '/pets/1?a', '/pets/1?lost'],
+    [{ petId: 1, status: 404 }, '/pets/1', '/pets/1?a'],
+    [{ petId: 1, operation: 'listPets' }],
+    [{ petId: 2 }],
+    [{ key: 1 }, '/pets/11'],
+    [{ key: 0, operation: 'listPets' }, '/pets'],
+    [{ status: null }, '/pets/1?lost'],
+  ]
+  for (const [filter, ...paths] of filters) {
+    const query = Object.entries(filter).map(([name, value]) => `&${name}=${value}`)
+    const found = await petstore.waitForRequests(paths.length, filter)
+    const shown = found.map(({ path, query: given }) => (given ? `${path}?${given}` : path))
+    assert.deepEqual(
+      shown.map((path) => path.slice('/v1'.length)),
+      paths,
+    )
+    const answer = await call('GET', `/requests?count=${paths.length}${query.join('')}`)
+    assert.deepEqual(JSON.parse(answer.body), found, query.join(''))
+  }
 })
 
 test('waitForRequests() can wait for the page', async () => {
@@ -274,12 +345,12 @@ test('waitForRequests() can wait for the page', async () => {
 })
 
 const COUNT = 'must be an integer from 0 to 5, the option journal'
-const STATUS = 'must be an integer from 100 to 599'
+const STATUS = 'must be an integer from 100 to 599, or null'
 const OPERATION = /^operation 'livez' must be one of listPets, .*, page, openapi$/
 
 test('waitForRequests() names the argument that is wrong', async () => {
   const petstore = createPetstore({ journal: 5 })
-  const onlyKnown = "options must not have 'path'; known are operation, status, timeout"
+  const known = 'known are operation, status, petId, key, timeout'
   for (const [name, given, message] of [
     ['RangeError', [6], `count 6 ${COUNT}`],
     ['RangeError', [Number.NaN], `count NaN ${COUNT}`],
@@ -287,39 +358,58 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['RangeError', [0, { status: 99 }], `status 99 ${STATUS}`],
     ['RangeError', [0, { timeout: 600_001 }], /^timeout 600001 must be an .* from 0 to 600000$/],
     ['RangeError', [0, { operation: 'livez' }], OPERATION],
-    ['TypeError', [0, { path: '/' }], onlyKnown],
+    ['RangeError', [0, { petId: 0 }], 'petId 0 must be an integer from 1 to 999999999999999'],
+    ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000'],
+    ['TypeError', [0, { path: '/' }], `options must not have 'path'; ${known}`],
+    ['TypeError', [0, [1]], 'options must be an object, not an array'],
   ] as const) {
     const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, given)
     await assert.rejects(waiting, { name, code: 'invalid_option', message })
   }
 })
 
+const ANY_COUNT = 'must be an integer from 0 to 1000000'
 const SECONDS = 'must be seconds from 0 to 600, such as 5 or 0.25'
 
 test('GET /requests names the parameter that is wrong, as it was sent', async (t) => {
   const { call } = await startControls(t, { journal: 5 })
   for (const [query, message] of [
     ['count=6', `count 6 ${COUNT}`],
-    ['count=', "count '' must be decimal digits"],
-    ['count=1e0', "count '1e0' must be decimal digits"],
-    ['count=01', "count '01' must be decimal digits"],
-    ['count=%2B1', "count '+1' must be decimal digits"],
-    ['status=99', `status '99' ${STATUS}`],
-    ['status=600', `status '600' ${STATUS}`],
+    ['count=', `count '' ${ANY_COUNT}`],
+    ['count=1e0', `count '1e0' ${ANY_COUNT}`],
+    ['count=01', `count '01' ${ANY_COUNT}`],
+    ['count=%2B1', `count '+1' ${ANY_COUNT}`],
+    ['status=99', `status 99 ${STATUS}`],
+    ['status=600', `status 600 ${STATUS}`],
     ['status=5e2', `status '5e2' ${STATUS}`],
-    ['wait=600.001', `wait '600.001' ${SECONDS}`],
+    ['wait=600.001', `wait 600.001 ${SECONDS}`],
     ['wait=1.0005', `wait '1.0005' ${SECONDS}`],
     ['wait=-1', `wait '-1' ${SECONDS}`],
     ['wait=1e1', `wait '1e1' ${SECONDS}`],
     ['wait=', `wait '' ${SECONDS}`],
     ['operation=livez', OPERATION],
-    ['timeout=5', "query must not have 'timeout'; known are operation, status, count, wait"],
+    ['status=Null', `status 'Null' ${STATUS}`],
+    ['petId=0', 'petId 0 must be an integer from 1 to 999999999999999'],
+    ['petId=1.0', "petId '1.0' must be an integer from 1 to 999999999999999"],
+    ['__proto__=1', /^query must not have '__proto__'; known are /],
+    ['key=null', 'key null must be an integer from 0 to 1000000'],
+    [
+      'timeout=5',
+      "query must not have 'timeout'; known are operation, status, petId, key, count, wait",
+    ],
   ] as const) {
     const told = assertError(await call('GET', `/requests?${query}`), 400, 'bad_request')
     if (typeof message === 'string') assert.equal(told, message)
     else assert.match(told, message)
   }
-  for (const query of ['count=0&wait=0', 'wait=600', 'wait=5.0', 'wait=0.125', 'operation=page'])
+  for (const query of [
+    'count=0&wait=0',
+    'wait=600',
+    'wait=5.0',
+    'wait=0.125',
+    'operation=page',
+    'status=null&key=0',
+  ])
     assert.equal((await call('GET', `/requests?${query}`)).status, 200, query)
 })
 
@@ -368,6 +458,67 @@ test('POST /reset sets the pets in its body, or restores the initial ones', asyn
     assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [expected, [], []])
     assert.equal((await petstore.add([TOM]))[0]?.id, pets.length + 1)
   }
+})
+
+test('saved pets are restored under their ids, in process, over HTTP and at a start', async (t) => {
+  const { petstore, call } = await startControls(t)
+  await petstore.reset([
+    { id: 3, ...TOM, categoryId: 2n ** 62n },
+    { id: 7, ...TOM, status: 'sold' },
+  ])
+  await petstore.add([TOM])
+  const saved = petstore.pets
+  assert.deepEqual(
+    saved.map(({ id }) => id),
+    [3, 7, 8],
+  )
+  const { body } = await call('GET', '/pets')
+  const restores = {
+    'in process': () => petstore.reset(saved),
+    'over HTTP': () => call('POST', '/reset', body),
+  }
+  for (const [door, restore] of Object.entries(restores)) {
+    await petstore.reset()
+    assert.deepEqual(petstore.pets, [])
+    await restore()
+    assert.deepEqual(petstore.pets, saved, door)
+    assert.equal((await petstore.add([TOM]))[0]?.id, 9, door)
+  }
+  const snapshot = `${folderOf(t)}/pets.json`
+  const args = ['--api-key', KEY, '--seed', temporaryFile(t, body), '--snapshot', snapshot]
+  const seeded = await serve(t, args)
+  assert.equal(`[${await listAll(seeded)}]`, body)
+  for (const given of [{ pets: saved }, { pets: saved, snapshot: `${snapshot}-2` }]) {
+    const next = await start(t, given)
+    await next.add([TOM])
+    await next.reset()
+    assert.deepEqual(next.pets, saved)
+  }
+})
+
+test('ids of restored pets must all be there and ascend', async (t) => {
+  const { petstore, call } = await startControls(t, { pets: [TOM] })
+  const first = { id: 5, ...TOM }
+  const above = (id: number) => `id must be an integer from ${id} to 999999999999999`
+  const NONE_HAS = 'id must be left out: the store assigns 1, 2, 3 …'
+  for (const [why, ...pets] of [
+    [`in item 2, ${above(6)}`, first, TOM],
+    [`in item 2, ${above(6)}`, first, first],
+    [`in item 2, ${above(6)}`, first, { ...first, id: 4 }],
+    [`in item 1, ${above(1)}`, { ...first, id: 0 }],
+    [`in item 1, ${above(1)}`, { ...first, id: '5' }],
+    [`in item 1, ${above(1)}`, { ...first, id: 1e15 }],
+    ['in item 2, name must be a string', first, { ...TOM, id: 6, name: 1 }],
+    [`in item 2, ${NONE_HAS}`, TOM, first],
+  ] as const) {
+    const answer = await call('POST', '/reset', pets)
+    const message = `The body must be an array of NewPet: ${why}`
+    assert.equal(assertError(answer, 400, 'invalid_pet'), message)
+    const reset: Promise<unknown> = Reflect.apply(petstore.reset, undefined, [pets])
+    await assert.rejects(reset, { message: `newPets must be an array of NewPet: ${why}` })
+    assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
+  }
+  await assert.rejects(petstore.add([first]), { code: 'invalid_pet' })
 })
 
 test('pets that do not fit are 507; the error names the first', async (t) => {
@@ -429,7 +580,11 @@ const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
 const NO_PET = 'petId must be with the operation getPet: no other has one'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
 const KNOWN =
-  'known are operation, petId, after, times, rate, seed, status, retryAfter, delay, hangUp, body'
+  'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +
+  'retryAfter, delay, hangUp, body, done'
+const NO_STATUS = 'code, message and headers must be with a status'
+const HEADERS =
+  'must be an object of valid header names and values, except those that the server sends itself'
 const NO_RETRY = 'retryAfter must be with status 429 or 503'
 const NO_ANSWER = 'hangUp must be without status and body: there is no response'
 const ANY = { operation: '*' }
@@ -438,12 +593,22 @@ const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
   ['TypeError', 'fault null must be an object', null],
   ['TypeError', "fault 'x' must be an object", 'x'],
-  ['TypeError', `operation is required and ${OPERATIONS}`, [], {}, { status: 500 }],
+  ['TypeError', 'fault must be an object, not an array', [], [FAULT]],
+  ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['TypeError', `operation null ${OPERATIONS}`, { ...FAULT, operation: null }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
   ['RangeError', `operation '' ${OPERATIONS}`, { ...FAULT, operation: '' }],
-  ['TypeError', `fault must not have 'code'; ${KNOWN}`, { ...FAULT, code: 5 }],
+  ['TypeError', `fault must not have 'cause'; ${KNOWN}`, { ...FAULT, cause: 5 }],
+  ['TypeError', 'code 5 must be a string', { ...FAULT, code: 5 }],
+  ['TypeError', 'message null must be a string', { ...FAULT, message: null }],
+  ['TypeError', "done 'yes' must be true or false", { ...FAULT, done: 'yes' }],
+  ['TypeError', NONE, { ...ANY, done: true }],
+  ['TypeError', NO_STATUS, { ...ANY, delay: 1, code: '' }, { ...ANY, body: 'cut', message: '' }],
+  ['TypeError', NO_STATUS, { ...ANY, hangUp: true, headers: {} }],
+  ['TypeError', `headers 'x: y' ${HEADERS}`, { ...FAULT, headers: 'x: y' }],
+  ['TypeError', `headers [] ${HEADERS}`, { ...FAULT, headers: [] }],
+  ['TypeError', `headers { x: 1 } ${HEADERS}`, { ...FAULT, headers: { x: 1 } }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
   ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }],
   ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
@@ -463,6 +628,26 @@ const GOOD_FAULTS: object[] = [
   { ...ANY, body: 'garbled', rate: 1, seed: 0 },
   { ...ANY, status: 500, hangUp: false },
 ]
+for (const [name, value] of [
+  ['', 'y'],
+  ['x y', 'y'],
+  ['x:', 'y'],
+  ['ü', 'y'],
+  ['x', 'a\r\nb: c'],
+  ['x', '\0'],
+  ['x', '€'],
+  ['Connection', 'close'],
+  ['content-length', '5'],
+  ['CONTENT-TYPE', 'text/html'],
+  ['Date', 'today'],
+  ['Keep-Alive', 'timeout=5'],
+  ['Trailer', 'x'],
+  ['Transfer-Encoding', 'chunked'],
+] as const) {
+  const headers = { [name]: value }
+  const shown = inspect(headers)
+  BAD_FAULTS.push(['RangeError', `headers ${shown} ${HEADERS}`, { ...FAULT, headers }])
+}
 for (const [member, min, max, more = ''] of [
   ['status', 400, 599],
   ['times', 1, 1_000_000, ', or always'],

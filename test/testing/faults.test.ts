@@ -1,6 +1,6 @@
 // Faults: the requests that a test chose fail as it asked, through either door; no others do.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore, type Fault, type OperationId, type Petstore } from '../../src/index.ts'
 import { get, open, post, REX } from '../http/raw.ts'
@@ -26,6 +26,16 @@ const OPERATIONS: Readonly<Record<OperationId, readonly [method: string, path: s
 }
 const NAMES: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
+
+/** Injects a fault through the door, which over a socket is the control port. */
+async function inject(petstore: Petstore, fault: Fault, door: Door): Promise<void> {
+  if (door === 'in process') return petstore.inject(fault)
+  const headers = { 'content-type': 'application/json' }
+  const init = { method: 'POST', headers, body: JSON.stringify(fault) }
+  const { status, body } = await fetch(`${petstore.controlUrl}/faults`, init)
+  assert.equal(status, 201)
+  await body?.cancel()
+}
 
 /** Sends a request that reaches an operation. */
 function call(
@@ -82,21 +92,96 @@ const EFFECTS: Readonly<Record<string, [fault: Fault, ...seen: string[]]>> = {
   ],
   'a garbled body': [{ ...ANY, body: 'garbled', delay: [0, 1] }, `200 - ${GARBLED}`],
   'a garbled Error': [{ ...ANY, body: 'garbled', status: 503, retryAfter: 2 }, `503 2 ${GARBLED}`],
+  'an Error of any code and message': [
+    {
+      ...ANY,
+      status: 429,
+      code: '',
+      message: 'Süß 🍬 "\n',
+      headers: { 'Retry-After': 'tomorrow' },
+    },
+    '429 tomorrow {"code":"","message":"Süß 🍬 \\"\\n","status":429}',
+  ],
+  'a page of HTML': [
+    { ...ANY, status: 502, body: 'garbled', message: '<h1>Bad Gateway</h1>' },
+    '502 - <h1>Bad Gateway</h1>',
+  ],
 }
 
-for (const [name, [fault, create = '', list = create]] of Object.entries(EFFECTS)) {
+/** The same for a fault whose operations are carried out. */
+const AFTER_EFFECTS: typeof EFFECTS = {
+  'a hang-up': [{ ...ANY, done: true, hangUp: true }, HUNG_UP],
+  'a status': [{ ...ANY, done: true, status: 503, retryAfter: 0 }, `503 0 ${INJECTED(503)}`],
+  'a delay': [{ ...ANY, done: true, delay: 1 }, CREATED, LISTED],
+  'half of it': [
+    { ...ANY, done: true, body: 'cut' },
+    `201 - ${cut(ADDED)}`,
+    `200 - ${cut(`[${TOM},${ADDED}]`)}`,
+  ],
+  'a garbled body': [
+    { ...ANY, done: true, body: 'garbled' },
+    `201 - ${GARBLED}`,
+    `200 - ${GARBLED}`,
+  ],
+  'half an Error': [
+    { ...ANY, done: true, body: 'cut', status: 500 },
+    `500 - ${cut(INJECTED(500))}`,
+  ],
+}
+
+for (const [name, effect] of Object.entries(EFFECTS)) {
   test(`a fault replaces the response by ${name}, over a socket and in process`, async (t) => {
-    for (const door of BOTH) {
-      const petstore = await start(t, { pets: PETS })
-      petstore.inject({ ...fault, times: 2 })
-      assert.equal(await observe(call(petstore, 'createPet', door)), create, door)
-      assert.equal(await observe(call(petstore, 'listPets', door)), list, door)
-      assert.deepEqual(petstore.pendingFaults, [])
-      assert.equal(petstore.pets.length, create === CREATED ? 2 : 1)
-      assert.match(await observe(call(petstore, 'createPet', door)), /^201 /)
-    }
+    for (const door of BOTH) await assertEffect(t, effect, door)
   })
 }
+
+for (const [name, effect] of Object.entries(AFTER_EFFECTS)) {
+  test(`done: true adds the pet and answers by ${name}, through both doors`, async (t) => {
+    for (const door of BOTH) await assertEffect(t, effect, door)
+  })
+}
+
+async function assertEffect(
+  t: TestContext,
+  [fault, create = '', list = create]: [fault: Fault, ...seen: string[]],
+  door: Door,
+): Promise<void> {
+  const petstore = await start(t, { pets: PETS, controlPort: 0 })
+  await inject(petstore, { ...fault, times: 2 }, door)
+  assert.equal(await observe(call(petstore, 'createPet', door)), create, door)
+  assert.equal(await observe(call(petstore, 'listPets', door)), list, door)
+  assert.deepEqual(petstore.pendingFaults, [])
+  assert.equal(petstore.pets.length, fault.done || create === CREATED ? 2 : 1)
+  assert.match(await observe(call(petstore, 'createPet', door)), /^201 /)
+}
+
+test('the headers of a fault are sent as they are, through both doors', async (t) => {
+  for (const door of BOTH) {
+    const petstore = await start(t, { controlPort: 0 })
+    const headers = { 'RateLimit-Remaining': '0', 'x-\u0061': '', 'X-Odd': 'caf\xe9\tau lait' }
+    await inject(petstore, { ...LIST, status: 429, code: 'slow_down', headers }, door)
+    const { headers: received } = await call(petstore, 'listPets', door)
+    for (const [name, value] of Object.entries(headers)) assert.equal(received.get(name), value)
+  }
+})
+
+test('a retry after a lost response to a create adds a second pet', async (t) => {
+  for (const door of BOTH) {
+    const petstore = await start(t, { controlPort: 0 })
+    await inject(petstore, { operation: 'createPet', done: true, hangUp: true }, door)
+    assert.equal(await observe(call(petstore, 'createPet', door)), HUNG_UP)
+    assert.match(await observe(call(petstore, 'createPet', door)), /^201 - \{"id":2,/)
+  }
+})
+
+test('done: true adds the pet before the delay, and clearFaults() hangs up', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  petstore.inject({ operation: 'createPet', done: true, delay: 600_000 })
+  const seen = observe(call(petstore, 'createPet'))
+  while (petstore.pets.length === 0) await turn()
+  petstore.clearFaults()
+  assert.equal(await seen, HUNG_UP)
+})
 
 test('the first fault that fits applies, `times` times', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], pets: PETS })

@@ -1,0 +1,82 @@
+// Violations: what the service ignores of a request is told to a test, and refused if it is strict.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createPetstore } from '../../src/index.ts'
+import { AUTHORIZATION, KEY, send, start } from '../support.ts'
+
+const PET = '"name":"Rex","categoryId":1'
+const known = '?limit=1&after=0&status=sold'
+
+/** Violations of requests, a list or a create, and what the strict service makes of them. */
+const ROWS: Readonly<Record<string, [query: string, body: string | null, ...found: string[]]>> = {
+  'a misspelled parameter': ['?statsu=sold', null, 'unknown parameter "statsu"'],
+  'every known parameter': [known, null],
+  'two unknown parameters': ['?b&%61=1&b', null, 'unknown parameter "b"', 'unknown parameter "a"'],
+  'a repeated parameter': ['?limit=1&limit=1', null, 'repeated parameter "limit"'],
+  'a second question mark': ['??limit=1', null, 'unknown parameter "?limit"'],
+  'a parameter without a name': ['?=1', null, 'unknown parameter ""'],
+  'a parameter of a create': ['?limit=1', `{${PET}}`, 'unknown parameter "limit"'],
+  'every known member': ['', `{${PET},"status":"sold"}`],
+  'an id': ['', `{"id":1,${PET}}`, 'unknown member "id"'],
+  'a name that is escaped': ['', `{${PET},"\\u0061\\"\\\\":1}`, 'unknown member "a\\"\\\\"'],
+  'a repeated member': ['', `{${PET}, "n\\u0061me" :"Tom"}`, 'repeated member "name"'],
+  'members of members': ['', `{${PET},"x":[{"name":1,"y":{"z":1}}]}`, 'unknown member "x"'],
+  'a name like a member': ['', '{"name":"{\\"x\\":1,\\"x","categoryId":1}'],
+  __proto__: ['', `{${PET},"__proto__":{}}`, 'unknown member "__proto__"'],
+  'an array': ['', `[{"x":1}]`],
+  'broken JSON': ['', `{"x":1`],
+  both: ['?x', '{"y":1}', 'unknown parameter "x"', 'unknown member "y"'],
+}
+
+for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
+  test(`the violations in ${name} are told, and refused if strict, at every door`, async (t) => {
+    const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
+    const init = { method: body === null ? 'GET' : 'POST', headers, body }
+    for (const strict of [false, true]) {
+      const petstore = await start(t, { strict, controlPort: 0 })
+      for (const call of [fetch, petstore.fetch]) {
+        const response = await call(`${petstore.url}/pets${query}`, init)
+        const answer: { code?: string; message?: string } = JSON.parse(await response.text())
+        const ofParameters = found.filter((one) => one.includes(' parameter '))
+        const told = ofParameters.length > 0 ? ofParameters : found
+        if (strict && found.length > 0) {
+          assert.equal(response.status, 400)
+          assert.equal(answer.code, ofParameters.length > 0 ? 'invalid_parameter' : 'invalid_pet')
+          assert.equal(answer.message, told.join('; '))
+          assert.equal(petstore.pets.length, 0)
+        } else for (const one of found) assert.ok(!answer.message?.includes(one))
+      }
+      assert.deepEqual(
+        petstore.requests.map(({ violations }) => violations),
+        [found, found],
+      )
+      const controlled = await send({ url: String(petstore.controlUrl) }, 'GET', '/requests')
+      assert.deepEqual(JSON.parse(controlled.body), petstore.requests)
+    }
+  })
+}
+
+test('strict refuses a parameter of getPet, and none of the page or an unknown path', async () => {
+  const petstore = createPetstore({ strict: true, pets: [{ name: 'Rex', categoryId: 1 }] })
+  for (const [path, status] of Object.entries({
+    '/v1/pets/1': 200,
+    '/v1/pets/1?x': 400,
+    '/v1/store/orders?x': 400,
+    '/v1/cats?x': 404,
+    '/?x': 200,
+    '/openapi.json?x': 200,
+    '/livez?x': 200,
+  })) {
+    const url = new URL(path, petstore.url)
+    assert.equal((await petstore.fetch(url, petstore)).status, status, path)
+  }
+})
+
+test('a valid key is redacted in a violation', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const body = JSON.stringify({ [KEY]: 1 })
+  const headers = { ...petstore.headers, 'content-type': 'application/json' }
+  await petstore.fetch(`${petstore.url}/pets?${KEY}`, { method: 'POST', headers, body })
+  const expected = ['unknown parameter "[key]"', 'unknown member "[key]"']
+  assert.deepEqual(petstore.requests[0]?.violations, expected)
+})
