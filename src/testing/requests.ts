@@ -51,11 +51,7 @@ export class RequestLog {
   }
 
   get requests(): RecordedRequest[] {
-    return structuredClone(this.#recorded)
-  }
-
-  get #recorded(): RecordedRequest[] {
-    return [...this.#requests.values()].filter((one) => one !== undefined)
+    return structuredClone(this.#find({}))
   }
 
   clear(): void {
@@ -89,11 +85,12 @@ export class RequestLog {
   }
 
   #find(options: WaitOptions): RecordedRequest[] {
-    return this.#recorded.filter((one) => {
+    const recorded = [...this.#requests.values()].filter((one) => one !== undefined)
+    return recorded.filter((one) => {
       const { operation = one.operation, status = one.status, key = one.key, petId } = options
       const isOfPet = one.operation === 'getPet' && one.path.endsWith(`/${petId}`)
-      const isWanted = one.operation === operation && one.status === status && one.key === key
-      return isWanted && (petId === undefined || isOfPet)
+      if (petId !== undefined && !isOfPet) return false
+      return one.operation === operation && one.status === status && one.key === key
     })
   }
 
