@@ -24,7 +24,6 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   key: integer(0, 1_000_000),
 }
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
-const NO_BODY = Buffer.alloc(0)
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
@@ -116,7 +115,7 @@ export class RequestLog {
   }
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
-  add({ head, operation = '', content = NO_BODY, status, ms }: RequestRecord): void {
+  add({ head, operation = '', content = Buffer.alloc(0), status, ms }: RequestRecord): void {
     if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
