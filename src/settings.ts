@@ -138,7 +138,6 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
   },
   strict: {
     flag: '--strict',
-    fallback: 'off',
     help: 'refuse unknown and repeated parameters and members',
     parse: parseSwitch,
   },

@@ -177,7 +177,8 @@ export function stoppingMessage(connections: Connections): typeof IncomingMessag
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
-      const isEnding = connections.get(socket)?.isEnding ?? true
+      // Bun has not announced the connection yet.
+      const isEnding = connections.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
       Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })
       Object.defineProperty(this, 'method', { get: () => 'CONNECT', set() {} })

@@ -12,7 +12,6 @@ import type { Delay, Fault } from '../types.ts'
 import { OPERATIONS } from './requests.ts'
 
 const COUNT = integer(1, 1_000_000)
-
 const ANY_TEXT = text('a string', /^/)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/

@@ -24,7 +24,6 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   key: integer(0, 1_000_000),
 }
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
-const NO_BODY = Buffer.alloc(0)
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
@@ -51,11 +50,7 @@ export class RequestLog {
   }
 
   get requests(): RecordedRequest[] {
-    return structuredClone(this.#recorded)
-  }
-
-  get #recorded(): RecordedRequest[] {
-    return [...this.#requests.values()].filter((one) => one !== undefined)
+    return structuredClone(this.#find({}))
   }
 
   clear(): void {
@@ -89,11 +84,12 @@ export class RequestLog {
   }
 
   #find(options: WaitOptions): RecordedRequest[] {
-    return this.#recorded.filter((one) => {
+    const recorded = [...this.#requests.values()].filter((one) => one !== undefined)
+    return recorded.filter((one) => {
       const { operation = one.operation, status = one.status, key = one.key, petId } = options
       const isOfPet = one.operation === 'getPet' && one.path.endsWith(`/${petId}`)
-      const isWanted = one.operation === operation && one.status === status && one.key === key
-      return isWanted && (petId === undefined || isOfPet)
+      if (petId !== undefined && !isOfPet) return false
+      return one.operation === operation && one.status === status && one.key === key
     })
   }
 
@@ -120,7 +116,7 @@ export class RequestLog {
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
   add(record: RequestRecord): void {
-    const { head, operation = '', key = null, content = NO_BODY, reply, ms } = record
+    const { head, operation = '', key = null, content = Buffer.alloc(0), reply, ms } = record
     if (head === undefined || performance.now() - ms < this.#clearedAt) return
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)

@@ -291,14 +291,14 @@ test('the option `delay` delays every operation, faults too, and nothing else', 
 })
 
 test('a range as the option `delay` delays each request by another time', async () => {
-  const petstore = createPetstore({ apiKeys: [KEY], delay: [0, 50] })
+  const petstore = createPetstore({ apiKeys: [KEY], delay: [0, 1_000] })
   const finished: number[] = []
   const calls = [0, 1, 2, 3].map(async (at) => {
     await call(petstore, 'listPets')
     finished.push(at)
   })
   await Promise.all(calls)
-  assert.deepEqual(finished, [3, 2, 1, 0]) // after 10, 12, 40 and 46 ms
+  assert.deepEqual(finished, [3, 2, 1, 0]) // after 200, 240, 800 and 920 ms
 })
 
 type Unreached = [status: number, method: string, path: string, more?: RequestInit]
