@@ -15,7 +15,7 @@ const MIB = 2 ** 20
 
 /** A quarter of the heap, and in a container half of what the process itself does not need. */
 function defaultMaxStore(): number {
-  const spare = process.constrainedMemory() - 200 * MIB // far beyond any memory without a limit
+  const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0 where it is unknown
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
 }
 

@@ -217,6 +217,7 @@ test('maxStore is a quarter of the heap, of 256 MiB at most, and less in a small
   const rows = [
     { heap: 200, container: Infinity, maxStore: 50 },
     { heap: 2_000, container: Infinity, maxStore: 256 },
+    { heap: 2_000, container: 0, maxStore: 256 },
     { heap: 2_000, container: 512, maxStore: 156 },
     { heap: 200, container: 512, maxStore: 50 },
     { heap: 200, container: 128, maxStore: 8 },

@@ -22,8 +22,9 @@ export class Connection implements OwnConnection {
   readonly remote: string | undefined // the socket forgets it when the client leaves
   readonly keepAlive: number
   readonly #recount: (connection: Connection) => void
+  running: Exchange | undefined
   latest: Exchange | undefined
-  waiting = 0 // pipelined requests whose turn has not come
+  readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
   lastUse = 0
   held = 0 // bytes at the last count
@@ -38,7 +39,7 @@ export class Connection implements OwnConnection {
     // scheduled before our pause takes effect after it. A second pause() does nothing then, but the
     // event stops node's reading.
     socket.on('resume', () => {
-      if (this.waiting === 0) return
+      if (this.waiting.size === 0) return
       if (socket.isPaused()) socket.emit('pause')
       else socket.pause()
     })
@@ -56,7 +57,7 @@ export class Connection implements OwnConnection {
 
   /** Bytes that the client makes the server hold. */
   count(): number {
-    const waitingBytes = this.waiting * WAITING_REQUEST_BYTES
+    const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
     const bodyBytes = this.latest?.bodyBytes ?? 0
     return this.socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
   }
@@ -68,16 +69,21 @@ export class Connection implements OwnConnection {
     this.#recount(this)
   }
 
-  /** Counts a waiting request. While there is one, nothing more is read. */
-  startWaiting(): void {
-    this.waiting++
+  run(exchange: Exchange): void {
+    this.running = exchange
+    exchange.process()
+  }
+
+  /** Adds a waiting request. While there is one, nothing more is read. */
+  startWaiting(exchange: Exchange): void {
+    this.waiting.add(exchange)
     this.socket.pause()
     this.#recount(this)
   }
 
-  stopWaiting(): void {
-    this.waiting--
-    if (this.waiting === 0) this.socket.resume()
+  stopWaiting(exchange: Exchange): void {
+    this.waiting.delete(exchange)
+    if (this.waiting.size === 0) this.socket.resume()
     this.#recount(this)
   }
 

@@ -65,8 +65,7 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     const { req, res } = this
     const { maxBody } = this.#service
-    const body = new Body()
-    this.#body = body
+    this.#body = new Body()
     let received = 0
     if (this.#isExpecting) res.writeContinue()
     this.#isExpecting = false
@@ -74,11 +73,11 @@ export class Exchange implements Received {
       req.on('data', (chunk: Buffer) => {
         received += chunk.length
         if (received > maxBody) return resolve(undefined)
-        body.append(chunk, maxBody)
+        this.#body?.append(chunk, maxBody)
         this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!res.headersSent) resolve(body.bytes)
+        if (!res.headersSent) resolve(this.#body?.bytes)
       })
     })
   }
@@ -104,8 +103,8 @@ export class Exchange implements Received {
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
-    this.#connection?.touch()
     this.#record(reply, bytes)
+    this.#connection?.touch()
   }
 
   #record(reply: Reply | undefined, bytes: number): void {
@@ -113,6 +112,8 @@ export class Exchange implements Received {
     this.#isRecorded = true
     const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
     record(this.#service, this, { reply, bytes, remote })
+    this.#body = undefined // otherwise an idle connection retains it
+    this.content = undefined
   }
 }
 

@@ -99,7 +99,7 @@ function isHeaderSent(): boolean {
 export function responseText(reply: Reply, length: number, moreHeaders: string): string {
   const { status, body = '', type = JSON_TYPE, headers = [] } = reply
   const content = body.length === length ? body : Buffer.from(body).toString('latin1')
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
 ${textOf(headers)}${COMMON_TEXT}Date: ${date()}\r

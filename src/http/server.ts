@@ -131,9 +131,9 @@ export class HttpServer {
   }
 
   #cutOffAll(): void {
-    for (const { socket, latest, isIdle, waiting } of this.#connections.values()) {
-      if (!isIdle) this.#cutOff += 1 + waiting
-      latest?.abandon()
+    for (const { socket, isIdle, running, waiting } of this.#connections.values()) {
+      if (!isIdle) this.#cutOff += 1 + waiting.size
+      for (const exchange of [running, ...waiting]) exchange?.abandon()
       socket.destroy()
     }
   }
@@ -155,7 +155,7 @@ export class HttpServer {
     const before = connection.latest
     connection.begin(exchange)
     if (before?.isInFlight) this.#processAfter(before, exchange, connection)
-    else exchange.process()
+    else connection.run(exchange)
   }
 
   /**
@@ -163,11 +163,11 @@ export class HttpServer {
    * (RFC 9112 §9.3.2).
    */
   #processAfter(before: Exchange, exchange: Exchange, connection: Connection): void {
-    connection.startWaiting()
-    if (connection.waiting > this.#limits.pipelined) return void connection.socket.destroy()
+    connection.startWaiting(exchange)
+    if (connection.waiting.size > this.#limits.pipelined) return void connection.socket.destroy()
     const run = () => {
-      connection.stopWaiting()
-      if (connection.socket.writable) exchange.process()
+      connection.stopWaiting(exchange)
+      if (connection.socket.writable && !exchange.res.headersSent) connection.run(exchange)
     }
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
     before.res.once('close', () => setImmediate(run))
@@ -183,8 +183,9 @@ export class HttpServer {
 
   /** Called when nothing was read or written for the stall timeout. */
   #onStall(socket: Socket): void {
-    const latest = this.#connections.get(socket)?.latest
+    const { latest, waiting } = this.#connections.get(socket) ?? {}
     if (socket.writableLength > 0) return void socket.resetAndDestroy() // frees the kernel's buffer
+    if (waiting !== undefined && waiting.size > 0) return // we have paused the socket ourselves
     if (latest === undefined || latest.res.headersSent) return void socket.destroy()
     if (!latest.req.complete) this.#fail(socket, 'requestTimeout', '')
   }

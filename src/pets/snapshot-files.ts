@@ -81,7 +81,7 @@ export class SnapshotFiles {
       await handle.sync()
       return await handle.stat()
     } catch (error) {
-      await unlink(newPath)
+      await unlink(newPath).catch(() => {})
       throw error
     } finally {
       await handle.close()

@@ -15,16 +15,22 @@ const COUNT = integer(1, 1_000_000)
 const ANY_TEXT = text('a string', /^/)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-// A second one would contradict the first.
+// The server sends these itself.
 const OWN_HEADER =
-  /^(?:connection|content-(?:length|type)|date|keep-alive|trailer|transfer-encoding)$/i
+  /^(?:access-control-.*|cache-control|content-(?:length|type)|date|x-(?:content-.*|request-id))$/i
+// HTTP/2 refuses these, and HTTP/1.1 has its own.
+const HOP_BY_HOP = /^(?:(?:proxy-)?connection|keep-alive|te|trailer|transfer-encoding|upgrade)$/i
+
+function isFree(name: string): boolean {
+  return HEADER_NAME.test(name) && !OWN_HEADER.test(name) && !HOP_BY_HOP.test(name)
+}
 
 const HEADERS = rule(
   'an object of valid header names and values, except those that the server sends itself',
   (value): value is Record<string, string> =>
     isRecord(value) && !Array.isArray(value) && Object.values(value).every(isString),
   (headers) =>
-    Object.keys(headers).every((name) => HEADER_NAME.test(name) && !OWN_HEADER.test(name)) &&
+    Object.keys(headers).every(isFree) &&
     Object.values(headers).every((value) => HEADER_VALUE.test(value)),
 )
 

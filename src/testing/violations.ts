@@ -9,7 +9,7 @@ const PARAMETERS = new Map([
   ['listOrders', []],
 ])
 const MEMBERS = ['name', 'categoryId', 'status']
-const STRING_OR_MARK = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{}:]/g
+const ESCAPE_OR_MARK = /\\.|["[\]{}:]/g // a long string as one token would overflow the stack
 
 /** Unknown and repeated parameters, in words; none at a path that is no operation. */
 export function parameterViolations(operation: string, query: string): string[] {
@@ -38,12 +38,18 @@ function membersOf(json: string): string[] {
   if (!parseJson(json).ok) return []
   const names: string[] = []
   let depth = 0
-  let before = ''
-  for (const [token] of json.matchAll(STRING_OR_MARK)) {
-    if (token === '{' || token === '[') depth++
+  let isString = false
+  let start = 0 // of the latest string
+  let latest = ''
+  for (const { 0: token, index } of json.matchAll(ESCAPE_OR_MARK)) {
+    if (token === '"') {
+      isString = !isString
+      if (isString) start = index
+      else latest = json.slice(start, index + 1)
+    } else if (isString) continue
+    else if (token === '{' || token === '[') depth++
     else if (token === '}' || token === ']') depth--
-    else if (token === ':' && depth === 1) names.push(String(JSON.parse(before)))
-    before = token
+    else if (depth === 1) names.push(String(JSON.parse(latest)))
   }
   return names
 }

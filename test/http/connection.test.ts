@@ -251,6 +251,15 @@ describe('pipelined requests', within, () => {
     await assertNext(connection, ...Array<201>(300).fill(201))
   })
 
+  test('get no 408 for a body that the server did not read while they waited', async (t) => {
+    const petstore = await start(t, {}, { stallTimeout: 100, requestTimeout: LONG })
+    petstore.inject({ operation: 'listPets', delay: 400 })
+    const connection = await open(t, petstore, get() + postHead(REX.length))
+    while (petstore.pendingFaults.length > 0) await turn()
+    await connection.write(REX)
+    await assertNext(connection, 200, 201)
+  })
+
   test('hold up no other connection while their responses are not read', async (t) => {
     const petstore = await start(t)
     for (let opened = 0; opened < 20; opened++) {
@@ -310,6 +319,21 @@ test('idle connections are reset if the headers that they keep exceed the bound'
   await Promise.race(closings)
   await small.write(get())
   await assertNext(small, 200)
+})
+
+test('idle connections do not keep the bodies of their requests', async (t) => {
+  const petstore = await start(t, {}, { heldBytes: 200_000 })
+  const body = JSON.stringify({ name: 'x'.repeat(50_000), categoryId: 1 })
+  const connections: RawConnection[] = []
+  for (let count = 0; count < 10; count++) {
+    const connection = await open(t, petstore, post(body))
+    await assertNext(connection, 201)
+    connections.push(connection)
+  }
+  for (const connection of connections) {
+    await connection.write(get())
+    await assertNext(connection, 200)
+  }
 })
 
 test('close() ends although each connection brings another one', within, async (t) => {

@@ -154,6 +154,20 @@ describe('close()', within, () => {
     await assert.rejects(connection.read())
   })
 
+  test('records every request that it cuts off, those that wait too', async (t) => {
+    const petstore = await start(t)
+    petstore.inject({ operation: 'listPets', delay: LONG })
+    const targets = ['/v1/pets', '/v1/pets/1', '/v1/pets/2', '/v1/pets/3']
+    await open(t, petstore, targets.map((target) => get(target)).join(''))
+    while (petstore.pendingFaults.length > 0) await turn()
+    assert.equal(await petstore.close(0), 4)
+    const recorded = petstore.requests.map(({ path, status }) => [path, status])
+    assert.deepEqual(
+      recorded,
+      targets.map((path) => [path, null]),
+    )
+  })
+
   test('called again with 0 cuts off what the first call waits for', async (t) => {
     const petstore = await start(t)
     const connection = await openInFlight(t, petstore)

@@ -643,6 +643,9 @@ for (const [name, value] of [
   ['Keep-Alive', 'timeout=5'],
   ['Trailer', 'x'],
   ['Transfer-Encoding', 'chunked'],
+  ['Upgrade', 'x'],
+  ['Cache-Control', 'no-cache'],
+  ['Access-Control-Allow-Origin', '*'],
 ] as const) {
   const headers = { [name]: value }
   const shown = inspect(headers)

@@ -175,6 +175,16 @@ test('a client that leaves ends its request at once, and its operation goes on',
   assert.equal(logStream.text.match(/createPet/g)?.length, 1)
 })
 
+test('what waits in a pipeline while requests are cleared is not in flight for ever', async (t) => {
+  const petstore = await start(t)
+  petstore.inject({ operation: 'listPets', delay: 100 })
+  const client = await open(t, petstore, get() + get('/v1/pets/1'))
+  while (petstore.pendingFaults.length > 0) await turn()
+  petstore.clearRequests()
+  for (let times = 0; times < 2; times++) await client.read()
+  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), /none came$/)
+})
+
 test('a retry stands after the request that it repeats', async (t) => {
   const petstore = await start(t)
   petstore.inject({ operation: 'listPets', delay: 600_000 })

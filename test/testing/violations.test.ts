@@ -56,6 +56,15 @@ for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
   })
 }
 
+test('a string of eight million characters has no violation', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 24, maxStore: 2 ** 25 })
+  const body = JSON.stringify({ name: '\n'.repeat(2 ** 22), categoryId: 1 })
+  const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
+  const added = await petstore.fetch('http://localhost/v1/pets', { method: 'POST', headers, body })
+  assert.equal(added.status, 201)
+  assert.deepEqual(petstore.requests[0]?.violations, [])
+})
+
 test('strict refuses a parameter of getPet, and none of the page or an unknown path', async () => {
   const petstore = createPetstore({ strict: true, pets: [{ name: 'Rex', categoryId: 1 }] })
   for (const [path, status] of Object.entries({
