@@ -10,15 +10,17 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 }
 
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i
+const ESCAPED = /\\./g
 // The end is optional, so that no part of an unfinished one is tried again.
-const QUOTED = /"(?:[^"\\]|\\.)*"?/g
+const QUOTED = /"[^"]*"?/g
 const OTHER_CHARSET = /[;\s]charset\s*=(?!\s*utf-8\s*(?:;|$))/i
 
 // util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
 function isJson(contentType = 'application/json'): boolean {
   if (contentType === 'application/json') return true
   // Quoted text may look like a parameter.
-  const unquoted = contentType.replace(QUOTED, (text) => (/^"utf-8"$/i.test(text) ? 'utf-8' : '""'))
+  const unescaped = contentType.replace(ESCAPED, '?')
+  const unquoted = unescaped.replace(QUOTED, (text) => (/^"utf-8"$/i.test(text) ? 'utf-8' : '""'))
   return JSON_TYPE.test(contentType) && !OTHER_CHARSET.test(unquoted)
 }
 
