@@ -20,6 +20,9 @@ export function createFetch(service: Service): typeof globalThis.fetch {
   }
 }
 
+// A Request that was garbage-collected would not notice that it is aborted.
+const inFlight = new Set<Request>()
+
 /** Resolves to undefined to hang up. Rejects if the request is aborted or its body breaks. */
 async function serve(
   service: Service,
@@ -27,15 +30,16 @@ async function serve(
   request: Request,
 ): Promise<Reply | undefined> {
   const readBody = () => readBytes(request, service.maxBody)
-  const started = performance.now()
-  const received: Received = { head, started, readBody }
+  const received: Received = { head, started: performance.now(), readBody }
   const isOver = Object.keys(head.headers).length > MAX_HEADERS
   let reply: Reply | undefined
+  inFlight.add(request)
   try {
     const handled = isOver ? service.refuse('headersTooLarge') : handle(service, received)
     reply = await unlessAborted(handled, request.signal)
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
   } finally {
+    inFlight.delete(request)
     const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
     record(service, received, { reply, bytes })
   }
