@@ -127,16 +127,22 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
   }
 }
 
-function logStart({ petstore, options, context, log, bound, boundControls }: Launched): void {
+function logStart(launched: Launched): void {
+  const { petstore, options, context, stores, log, bound, boundControls } = launched
   const { apiKeys, snapshot = 'memory', maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
-  const contents = `valid keys: ${apiKeys.length}, pets in ${snapshot}: ${context.store.size}`
+  const keys = stores?.isAnyKeyValid ? 'any' : apiKeys.length
+  const place = stores ? 'the store of each' : snapshot
+  const contents = `valid keys: ${keys}, pets in ${place}: ${context.store.size}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   log.event('info', `${server}: ${contents}, ${limits}`, { url, controlUrl })
+  if (stores?.isAnyKeyValid && !isLoopback(bound))
+    log.event('warn', `any key opens a store on ${bound}, and other machines may reach it`)
   if (boundControls === undefined || isLoopback(boundControls)) return
-  const controls = `the test controls on ${boundControls}`
-  log.event('warn', `${controls} need no key, and other machines may reach them`)
+  const need = stores ? `any valid key` : 'no key'
+  const controls = `the test controls on ${boundControls} need ${need}`
+  log.event('warn', `${controls}, and other machines may reach them`)
 }
 
 /** On a terminal or with a generated key, also what to do next. */
@@ -158,9 +164,10 @@ Pets in ${config.snapshot ?? 'memory'}: ${context.store.size}. Ctrl-C stops the 
 }
 
 function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {
-  const { petstore, options, context, log } = launched
-  const { size, bytes } = context.store
-  log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
+  const { petstore, options, context, stores, log } = launched
+  const { size, bytes } = stores ?? context.store
+  const what = stores ? 'stores' : 'pets'
+  log.event('info', `SIGHUP received: ${size} ${what} take ${bytes} bytes of ${options.maxStore}`)
   if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
   try {
     const keys = [...apiKey, ...readKeys(apiKeysFile.path)]

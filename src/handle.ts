@@ -1,51 +1,63 @@
 import type { RequestListener } from 'node:http'
 import type { Context } from './api/operations.ts'
 import { messageOf } from './guards.ts'
-import type { Keyring } from './http/bearer.ts'
 import type { Service } from './http/dispatch.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
 import type { HttpServer } from './http/server.ts'
-import { check, integer, type Options, RULES, valid, withCode } from './options.ts'
+import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
 import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
 import type { Added, Awaitable } from './pets/store.ts'
-import type { Faults } from './testing/faults.ts'
-import type { RequestLog } from './testing/requests.ts'
+import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
 import type { Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 
 /** All that a petstore is made of. */
-export interface Core {
+export interface Core extends Tenant {
   readonly options: Options
-  readonly keyring: Keyring
   readonly log: Log
   readonly context: Context
-  readonly faults: Faults
-  readonly requestLog: RequestLog
   readonly service: Service
+  readonly stores?: Stores<Core>
+  url: string
+  controlUrl?: string
   server?: HttpServer
   controlServer?: HttpServer
 }
 
-// RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
-const NO_HOST = 'petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
 /** Its functions are members, not methods, so that each works alone. */
 export class PetstoreHandle implements Petstore {
-  url: string
-  controlUrl?: string
+  readonly url: string
+  readonly controlUrl?: string
   apiKey: string
   readonly log: Petstore['log']
   readonly fetch: Petstore['fetch']
   readonly #core: Core
+  readonly #isOfKey: boolean
 
-  constructor(core: Core) {
-    this.url = `http://${NO_HOST}${core.options.basePath}`
-    this.apiKey = core.options.apiKeys[0] ?? ''
+  /** @param key Makes it the petstore of this key alone. */
+  constructor(core: Core, key?: string) {
+    this.url = core.url
+    if (core.controlUrl !== undefined) this.controlUrl = core.controlUrl
+    this.apiKey = key ?? core.options.apiKeys[0] ?? ''
     this.log = core.log
     this.fetch = createFetch(core.service)
     this.#core = core
+    this.#isOfKey = key !== undefined
+  }
+
+  /** What its key has of its own, or all share. */
+  get #own(): Core {
+    return this.#core.stores?.of(this.apiKey) ?? this.#core
+  }
+
+  readonly of = (key: string): Petstore => {
+    const { stores } = this.#core
+    if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
+    if (stores.keyIn(`Bearer ${key}`) === undefined) throw misuse('key must be a valid API key')
+    return new PetstoreHandle(this.#core, key)
   }
 
   readonly listener: RequestListener = (req, res) =>
@@ -56,29 +68,29 @@ export class PetstoreHandle implements Petstore {
   }
 
   get pets(): Pet[] {
-    const { store } = this.#core.context
+    const { store } = this.#own.context
     return Array.from(store.values(), parsePet)
   }
 
   get requests(): RecordedRequest[] {
-    return this.#core.requestLog.requests
+    return this.#own.requestLog.requests
   }
 
   get pendingFaults(): Fault[] {
-    return this.#core.faults.pending
+    return this.#own.faults.pending
   }
 
   get getPetState(): GetPetState {
-    return this.#core.context.getPetState
+    return this.#own.context.getPetState
   }
 
   set getPetState(state: GetPetState) {
     check('getPetState', state, RULES.getPetState)
-    this.#core.context.getPetState = state
+    this.#own.context.getPetState = state
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
-    const { store } = this.#core.context
+    const { store } = this.#own.context
     // All at once, so that a snapshot takes them in one write.
     const adding = valid('newPets', validateNewPets(newPets)).map((pet) => store.add(pet))
     const outcomes = await Promise.all(adding)
@@ -86,7 +98,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
-    const { options, context, faults, requestLog } = this.#core
+    const { options, context, faults, requestLog } = this.#own
     const pets = newPets === undefined ? options.pets : valid('newPets', validateSeed(newPets))
     if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
     context.getPetState = options.getPetState
@@ -94,26 +106,31 @@ export class PetstoreHandle implements Petstore {
     requestLog.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#core.faults.inject(fault)
-  readonly clearFaults = (): void => this.#core.faults.clear()
-  readonly clearRequests = (): void => this.#core.requestLog.clear()
+  readonly inject = (fault: Fault): void => this.#own.faults.inject(fault)
+  readonly clearFaults = (): void => this.#own.faults.clear()
+  readonly clearRequests = (): void => this.#own.requestLog.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = (count, options) =>
-    this.#core.requestLog.waitFor(count, options)
+    this.#own.requestLog.waitFor(count, options)
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)
+    if (this.#isOfKey) throw misuse('replaceKeys must be called on the petstore of all keys')
     this.apiKey = apiKeys[0] ?? ''
     this.#core.keyring.replace(apiKeys)
+    this.#core.stores?.onKeysReplaced()
   }
 
   readonly close = async (drain = 0): Promise<number> => {
     check('drain', drain, DRAIN)
-    const { context, faults, requestLog, log, server, controlServer } = this.#core
+    const { stores, context, log, server, controlServer } = this.#core
+    if (this.#isOfKey) {
+      stores?.close(this.apiKey)
+      return 0
+    }
     context.isDraining = true
     const [cutOff = 0] = await Promise.all([server?.stop(drain), controlServer?.stop(0)])
-    faults.clear()
-    requestLog.close()
-    await stored(context.store.close()).finally(() => log.flush())
+    stores?.closeAll()
+    await stored(closeTenant(this.#core)).finally(() => log.flush())
     return cutOff
   }
 

@@ -25,6 +25,7 @@ export const DEFAULTS: Omit<Options, 'apiKeys'> = {
   getPetState: 'deprecated',
   delay: 0,
   strict: false,
+  storePerKey: false,
   page: true,
   journal: 1_000,
   log: 'off',
@@ -115,6 +116,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
   strict: BOOLEAN,
+  storePerKey: BOOLEAN,
   page: BOOLEAN,
   cors: rule(
     'origins such as https://shop.example, without a path, or *',
@@ -140,6 +142,8 @@ export const RULES: Rules<StartOptions> = {
 /** Checks options and fills in defaults. */
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
+  if (given.storePerKey && given.snapshot !== undefined)
+    throw misuse('storePerKey must be without a snapshot')
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
   const pets = valid('pets', validateSeed(given.pets ?? []))

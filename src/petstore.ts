@@ -3,17 +3,18 @@ import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
-import type { RequestRecord, Service } from './http/dispatch.ts'
+import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
 import type { Limits } from './http/limits.ts'
 import { countingReport, createLog, type Log } from './http/log.ts'
-import { Router } from './http/router.ts'
+import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { MemoryStore, type Store } from './pets/store.ts'
+import { type Account, MemoryStore, type Store } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
+import { Stores } from './testing/stores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -40,11 +41,10 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const options = readOptions(given, CREATE_RULES)
-  const keyring = new Keyring(options.apiKeys)
-  const log = createLog(options.log, keyring, options.logStream ?? process.stdout)
-  const store = new MemoryStore(options.maxStore, log.event)
+  const base = baseOf(options, given)
+  const store = new MemoryStore(options.maxStore, base.log.event)
   if (!store.reset(options.pets)) throw noRoomFor(options.pets, options)
-  return new PetstoreHandle(assemble(options, keyring, log, store))
+  return new PetstoreHandle(assemble({ ...base, store }))
 }
 
 /** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
@@ -57,22 +57,23 @@ export interface Launched extends Core {
 /** @internal */
 export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
   const options = readOptions(given, RULES)
-  const { snapshot, maxStore } = options
-  const keyring = new Keyring(options.apiKeys)
-  const log = createLog(options.log, keyring, options.logStream ?? process.stdout)
+  const { snapshot, maxStore, pets } = options
+  const base = baseOf(options, given)
+  const { event } = base.log
   const store =
     snapshot === undefined
-      ? new MemoryStore(maxStore, log.event)
-      : await stored(openSnapshotStore(snapshot, maxStore, log.event))
-  const core = assemble(options, keyring, log, store)
-  const petstore = new PetstoreHandle(core)
+      ? new MemoryStore(maxStore, event)
+      : await stored(openSnapshotStore(snapshot, maxStore, event))
+  const core = assemble({ ...base, store })
   const server = makeServer(core, core.service, limits)
   core.server = server
   try {
-    if (store.size === 0 && options.pets.length > 0) await petstore.reset()
+    const isMissing = store.size === 0 && pets.length > 0
+    if (isMissing && !(await stored(store.reset(pets)))) throw noRoomFor(pets, options)
     const { url, bound } = await server.listen(options.port, options.host)
-    petstore.url = url + options.basePath
-    const boundControls = await startControls(core, petstore, limits)
+    core.url = url + options.basePath
+    const boundControls = await startControls(core, limits)
+    const petstore = new PetstoreHandle(core)
     return { ...core, petstore, bound: bound + options.basePath, boundControls }
   } catch (error) {
     await Promise.allSettled([server.stop(0), store.close()])
@@ -80,15 +81,58 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   }
 }
 
+// RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
+const NO_HOST = 'petstore.invalid'
 const MAX_CONTROL_BODY = 64 * 2 ** 20
 
-function assemble(options: Options, keyring: Keyring, log: Log, store: Store): Core {
+interface Base {
+  readonly options: Options
+  readonly keyring: Keyring
+  readonly log: Log
+  readonly stores?: Stores<Core>
+}
+
+/** What does not depend on where the pets are kept. */
+function baseOf(options: Options, { apiKeys }: PetstoreOptions): Base {
+  const openLog = createLog(options.log, options.logStream ?? process.stdout)
+  const keyring = new Keyring(options.apiKeys)
+  const base = { options, keyring, log: openLog(keyring) }
+  return options.storePerKey
+    ? { ...base, stores: storesFor(base, apiKeys === undefined, openLog) }
+    : base
+}
+
+function storesFor(
+  { options, keyring, log }: Base,
+  isAnyKeyValid: boolean,
+  openLog: (keyring: Keyring) => Log,
+): Stores<Core> {
+  const { maxStore, pets } = options
+  const initial = new MemoryStore(maxStore)
+  if (!initial.reset(pets)) throw noRoomFor(pets, options)
+  return new Stores<Core>({
+    keyring,
+    isAnyKeyValid,
+    maxBytes: maxStore,
+    initialBytes: initial.bytes,
+    warn: countingReport((line) => log.event('warn', line)),
+    open(ofKey, account) {
+      const store = new MemoryStore(maxStore, undefined, account)
+      store.reset(pets)
+      return assemble({ options, keyring: ofKey, log: openLog(ofKey), store }, account)
+    },
+  })
+}
+
+function assemble(parts: Base & { store: Store }, account?: Account): Core {
+  const { options, keyring, log, store, stores } = parts
   const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
-  const context: Context = { store, basePath, page, getPetState, isDraining: false }
+  const isAnyKeyValid = stores?.isAnyKeyValid ?? false
+  const context: Context = { store, basePath, page, isAnyKeyValid, getPetState, isDraining: false }
   const table = routes(context)
   if (strict) makeStrict(table)
   const faults = new Faults(table, delay)
-  const requestLog = new RequestLog(journal, keyring)
+  const requestLog = new RequestLog(journal, keyring, account)
   const record = (request: RequestRecord) => {
     log.request?.(request)
     requestLog.add(request)
@@ -104,7 +148,19 @@ function assemble(options: Options, keyring: Keyring, log: Log, store: Store): C
     begin: journal === 0 ? undefined : requestLog.begin,
     record: journal === 0 ? log.request : record,
   }
-  return { options, keyring, log, context, faults, requestLog, service }
+  const url = `http://${NO_HOST}${basePath}`
+  return { ...parts, url, context, faults, requestLog, service: perKey(service, stores) }
+}
+
+/** Where each key has a store, what needs a key goes to the service of its key. */
+function perKey(service: Service, stores: Stores<Core> | undefined): Service {
+  if (stores === undefined) return service
+  const pick = ({ target, headers }: RequestHead) => {
+    const { secured } = service.router.match(readTarget(target).path)
+    const key = secured ? stores.keyIn(headers.authorization) : undefined
+    return key === undefined ? service : stores.of(key).service
+  }
+  return { ...service, pick }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits?: Limits): HttpServer {
@@ -114,24 +170,28 @@ function makeServer({ options, log }: Core, service: Service, limits?: Limits): 
 }
 
 /** Starts the test controls if they are wanted; resolves to their address as bound. */
-async function startControls(
-  core: Core,
-  petstore: PetstoreHandle,
-  limits?: Limits,
-): Promise<string | undefined> {
-  const { controlPort, controlHost } = core.options
+async function startControls(core: Core, limits?: Limits): Promise<string | undefined> {
+  const { options, service, keyring, stores } = core
+  const { controlPort, controlHost } = options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
-  const service: Service = {
+  const serviceOf = (petstore: Petstore, keys?: Keyring): Service => ({
     router: new Router(controls(petstore), ''),
-    authorize: (headers) => (isFromWebPage(headers, isOnLoopback) ? 'forbidden' : undefined),
+    authorize: (headers) =>
+      isFromWebPage(headers, isOnLoopback) ? 'forbidden' : keys?.check(headers.authorization),
     maxBody: MAX_CONTROL_BODY,
     refuse,
-    onBug: core.service.onBug,
+    onBug: service.onBug,
+  })
+  const petstore = new PetstoreHandle(core)
+  const shared = serviceOf(petstore, stores && keyring)
+  const pick = ({ headers }: RequestHead): Service => {
+    const key = stores?.keyIn(headers.authorization)
+    return key === undefined ? shared : serviceOf(petstore.of(key), new Keyring([key]))
   }
-  core.controlServer = makeServer(core, service, limits)
+  core.controlServer = makeServer(core, { ...shared, pick }, limits)
   const { url, bound } = await core.controlServer.listen(controlPort, controlHost)
-  petstore.controlUrl = url
+  core.controlUrl = url
   isOnLoopback = isLoopback(bound)
   return bound
 }

@@ -1,6 +1,18 @@
-import { bytesParser, parseKeys, parser, parseSwitch, readFlags, readKeys } from './command-line.ts'
-import { readSeed, readSetting, toDelay, toInteger, toList } from './command-line.ts'
-import type { Setting } from './command-line.ts'
+import {
+  bytesParser,
+  parseKeys,
+  parser,
+  parseSwitch,
+  readFlags,
+  readKeys,
+  readSeed,
+  readSetting,
+  type Setting,
+  toDelay,
+  toInteger,
+  toList,
+  UsageError,
+} from './command-line.ts'
 import { DEFAULTS, hintFor, integer, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
@@ -130,8 +142,13 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
     help: 'time before that to serve on, while /readyz is 503',
     parse: parseSeconds,
   },
-  delay: {
+  storePerKey: {
     group: 'Tests',
+    flag: '--store-per-key',
+    help: 'own pets, faults and requests for each key; any key unless given',
+    parse: parseSwitch,
+  },
+  delay: {
     flag: '--delay MS',
     help: 'milliseconds, or MIN-MAX, before the response of each operation',
     parse: parser(RULES.delay, toDelay),
@@ -197,6 +214,8 @@ export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Co
     if (action === 'serve' || (action === 'healthcheck' && isAddress))
       Object.assign(config, readSetting(row, flags[row.name], env[row.env]))
   }
+  if (config.storePerKey && config.snapshot !== undefined)
+    throw new UsageError('--store-per-key must be without --snapshot; see --help')
   const known = ROWS.map((row) => row.env)
   const isUnknown = (name: string) => name.startsWith('PETSTORE_') && !known.includes(name)
   const warn = (name: string) => `unknown variable ${name}${hintFor(name, known)}; see --help`

@@ -51,6 +51,8 @@ export interface PetstoreOptions {
   delay?: Delay | undefined
   /** Whether a request with `violations` gets 400; false by default: the service ignores them. */
   strict?: boolean | undefined
+  /** Whether each key has a store of its own, and any key is valid if none is given; false. */
+  storePerKey?: boolean | undefined
   /** Whether `/` shows a page for people; true by default. */
   page?: boolean | undefined
   /** Origins whose scripts may call, such as `https://shop.example`, or `*`; none by default. */
@@ -107,6 +109,8 @@ export interface Petstore extends AsyncDisposable {
    * @example createServer(petstore.listener).listen(8080)
    */
   readonly listener: RequestListener
+  /** With `storePerKey`, the petstore of a key. If it is closed, the key begins another. */
+  of(apiKey: string): Petstore
   /** The pets in the store, in ascending order of id. Each access makes a copy. */
   readonly pets: Pet[]
   /** The latest requests, in order of arrival, at most 16 Mi characters. Each access copies. */

@@ -64,6 +64,7 @@ const OPTIONS: Record<string, Option> = {
     outOfRange: [-1, 600_001, 1.5, NaN, [2, 1], [-1, 0], [0, 600_001]],
   },
   strict: { mustBe: 'true or false', good: [true, false], misshapen: [0, 1, 'true', {}] },
+  storePerKey: { mustBe: 'true or false', good: [true, false], misshapen: [0, 1, 'true', {}] },
   page: { mustBe: 'true or false', good: [true, false], misshapen: [0, 1, 'true', {}] },
   cors: {
     mustBe: 'origins such as https://shop.example, without a path, or *',
@@ -162,7 +163,7 @@ test('options must be an object, and a long value is abbreviated to one line', a
 test('an unknown option is rejected by a list of the known ones, without its value', async () => {
   const known =
     'known are basePath, apiKeys, pets, maxBody, maxStore, getPetState, ' +
-    'delay, strict, page, cors, journal, log[^=]*$'
+    'delay, strict, storePerKey, page, cors, journal, log[^=]*$'
   const hints = {
     apiKey: ': it is apiKeys',
     pet: ': it is pets',

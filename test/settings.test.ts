@@ -32,9 +32,9 @@ function reads(bytes: number): Effect {
   }
 }
 
-/** The first line of the log ends with this; http/drain.test.ts shows what it does. */
-function logs(text: string): Effect {
-  return async ({ process }) => void (await process.stdout.until(new RegExp(`${text}","url":`)))
+/** A line of the log has this. */
+function logs(pattern: string): Effect {
+  return async ({ process }) => void (await process.stdout.until(new RegExp(pattern)))
 }
 
 const starts: Effect = async () => {}
@@ -89,7 +89,7 @@ const SETTINGS: Record<string, Setting> = {
   '--max-store': [inBytes(maxStore), { 1: isFull, 153: isFull, 154: hasRoom }, NO_BYTES],
   '--max-connections': [
     maxConnections.mustBe,
-    { 1: logs('--max-connections 1'), 1_000_000: logs('--max-connections 1000000') },
+    { 1: logs('-connections 1",'), 1_000_000: logs('-connections 1000000",') },
     [...NO_INTEGERS, '0'],
   ],
   '--log': [log.mustBe, { text: starts, json: starts, off: starts }, ['JSON', 'text,json']],
@@ -122,6 +122,12 @@ const SWITCHES = [
     name: '--strict',
     on: answers(400, 'GET', '/v1/pets?statsu=sold'),
     off: lists('/v1/pets?statsu=sold'),
+    isOnByDefault: false,
+  },
+  {
+    name: '--store-per-key', // testing/stores.test.ts shows what it does
+    on: logs('valid keys: 1, pets in the store of each: 0'),
+    off: logs('valid keys: 1, pets in memory: 0'),
     isOnByDefault: false,
   },
 ]

@@ -35,18 +35,18 @@ function describe(variant: Variant): Document {
   return document
 }
 
-/** GET /: the page for people, read on the first request. */
-export function website(): Handler {
+/** GET /: the page for people, read on the first request. Where any key is valid it makes one. */
+export function website({ isAnyKeyValid }: Pick<Context, 'isAnyKeyValid'>): Handler {
   let reply: Reply | undefined
   return () => {
-    reply ??= readPage()
+    reply ??= readPage(isAnyKeyValid ? '<html data-any-key' : '<html')
     return reply
   }
 }
 
-function readPage(): Reply {
+function readPage(start: string): Reply {
   // A browser hashes what it has parsed: lines that end with LF, even if the checkout has CRLF.
-  const body = readText('page.html').replaceAll('\r\n', '\n')
+  const body = readText('page.html').replaceAll('\r\n', '\n').replace('<html', start)
   const policy = [
     "default-src 'none'",
     `script-src ${hashOf('script', body)}`,

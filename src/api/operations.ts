@@ -10,6 +10,7 @@ export interface Context {
   readonly store: Store
   readonly basePath: string
   readonly page: boolean
+  readonly isAnyKeyValid: boolean
   getPetState: GetPetState
   isDraining: boolean
 }
@@ -17,9 +18,10 @@ export interface Context {
 const PET_ID = /^[1-9]\d{0,14}$/
 const OK: Reply = { status: 200, body: '{"ok":true}' }
 
+const readListQuery = createListQueryReader()
+
 /** GET /pets: a page of pets, and a link to the next one if there is one (RFC 8288). */
 export function listPets(context: Context): Handler {
-  const readListQuery = createListQueryReader()
   return ({ query }) => {
     const read = readListQuery(query)
     if (!read.ok) return refuse('badQuery', read.reason)

@@ -7,7 +7,7 @@ const CREDENTIALS = /^bearer +(.*)$/i
 
 export const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 
-/** Whether a text can be an API key: RFC 6750 §2.1's token form, and too long to guess. */
+/** Whether a text can be an API key: RFC 6750 §2.1's token form, with a minimum length. */
 export function isApiKey(text: string): boolean {
   return KEY.test(text)
 }
@@ -18,12 +18,13 @@ export class Keyring {
   #keys = new Map<string, { key: Buffer; place: number }>()
   #redactor = new Redactor([])
 
-  constructor(keys: readonly string[]) {
-    this.replace(keys)
+  /** @param first The index of the first key, in a list of which these are a part. */
+  constructor(keys: readonly string[], first = 0) {
+    this.replace(keys, first)
   }
 
-  replace(keys: readonly string[]): void {
-    const entries = keys.map((key, place) => ({ key: Buffer.from(key), place }))
+  replace(keys: readonly string[], first = 0): void {
+    const entries = keys.map((key, at) => ({ key: Buffer.from(key), place: first + at }))
     this.#keys = new Map(entries.map((entry) => [hash('sha256', entry.key), entry]))
     this.#redactor = new Redactor(keys)
   }
@@ -48,7 +49,7 @@ export class Keyring {
   }
 }
 
-function tokenOf(authorization = ''): string {
+export function tokenOf(authorization = ''): string {
   const [, token = ''] = CREDENTIALS.exec(authorization) ?? []
   return token
 }

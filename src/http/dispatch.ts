@@ -36,6 +36,8 @@ export interface RequestRecord extends Outcome {
 
 /** What serves requests, over a socket or in process. */
 export interface Service {
+  /** The service of a request, where it can be another one. */
+  readonly pick?: ((head: RequestHead) => Service) | undefined
   readonly router: Router
   /** For every path under the base path: the index of the key, or why there is none. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined

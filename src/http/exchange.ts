@@ -31,7 +31,7 @@ export class Exchange implements Received {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
-    this.#service = service
+    this.#service = service.pick?.(this.head) ?? service
     this.#connection = own
     // On a user's server, node has sent the 100 already.
     this.#isExpecting = own !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers

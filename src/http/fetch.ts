@@ -13,7 +13,7 @@ export function createFetch(service: Service): typeof globalThis.fetch {
     const { origin, pathname, search } = new URL(url)
     const headers = Object.fromEntries(request.headers)
     const head = { method, target: pathname + search, headers }
-    const reply = await serve(service, head, request)
+    const reply = await serve(service.pick?.(head) ?? service, head, request)
     if (reply === undefined) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
     return withUrl(response, origin + head.target)

@@ -25,17 +25,17 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 // Permanent errors; others may clear.
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
-/** Writes a log in which valid keys are redacted. */
-export function createLog(format: LogFormat, keyring: Keyring, stream: Writable): Log {
-  if (format === 'off') return { event() {}, async flush() {} }
+/** Writes to a stream; returns what makes a log of it in which the keys of a ring are redacted. */
+export function createLog(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
+  if (format === 'off') return () => ({ event() {}, async flush() {} })
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
-  return {
+  return (keyring) => ({
     request: (request) => writer.add(requestLine(request, keyring)),
     event: (level, message, members) =>
       writer.add(eventLine(level, keyring.redact(message), members)),
     flush: () => writer.flush(),
-  }
+  })
 }
 
 const unwritten = new Set<LineWriter>()

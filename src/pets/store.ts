@@ -45,6 +45,12 @@ const MAX_PAGE_BYTES = 16 * 2 ** 20
 const PAGE_OVERHEAD = 500
 const WARN_AT = 0.8
 
+/** Bytes that several things take together, and their limit. */
+export interface Account {
+  readonly maxBytes: number
+  bytes: number
+}
+
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
 export class MemoryStore implements Store {
   readonly maxBytes: number
@@ -54,11 +60,19 @@ export class MemoryStore implements Store {
   #bytes = 0
   #pages = new Map<PageQuery, Page>() // not the last one, so they never change
   #pageBytes = 0
+  #isClosed = false
+  readonly #maxPageBytes: number
+  readonly #account: Account
 
-  /** @param report Takes one warning when most of the bytes are taken. */
-  constructor(maxBytes: number, report?: Report) {
+  /**
+   * @param report Takes one warning when most of the bytes are taken.
+   * @param shared An account with others. Kept pages are not in it, so there are none then.
+   */
+  constructor(maxBytes: number, report?: Report, shared?: Account) {
     this.maxBytes = maxBytes
     this.#report = report
+    this.#maxPageBytes = shared ? 0 : Math.min(MAX_PAGE_BYTES, maxBytes / 8)
+    this.#account = shared ?? { maxBytes, bytes: 0 }
   }
 
   get size(): number {
@@ -98,6 +112,7 @@ export class MemoryStore implements Store {
   }
 
   add(pet: NewPet): Added {
+    if (this.#isClosed) return { ok: false, reason: 'storage_failed' }
     const [draft] = this.draft([pet])
     return draft === undefined ? FULL : this.keep(draft)
   }
@@ -106,7 +121,7 @@ export class MemoryStore implements Store {
   draft(pets: readonly Seed[]): (Draft | undefined)[] {
     const drafts: (Draft | undefined)[] = []
     let { lastId } = this
-    let bytes = this.#bytes
+    let { bytes } = this.#account
     for (const pet of pets) {
       const draft = draftOf(pet.id ?? lastId + 1, pet)
       const total = bytes + bytesOf(draft)
@@ -132,19 +147,21 @@ export class MemoryStore implements Store {
     this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
     this.#ids.all.push(id)
     if (status !== undefined) this.#ids[status].push(id)
-    this.#bytes += bytesOf(draft)
-    if (this.#bytes >= this.maxBytes * WARN_AT) this.#warn()
+    this.#grow(bytesOf(draft))
+    if (this.#account.bytes >= this.maxBytes * WARN_AT) this.#warn()
     return { ok: true, id, json }
   }
 
   reset(pets: readonly Seed[]): boolean {
-    const fresh = new MemoryStore(this.maxBytes)
+    const { maxBytes } = this
+    const others = { maxBytes, bytes: this.#account.bytes - this.#bytes }
+    const fresh = new MemoryStore(maxBytes, undefined, others)
     for (const pet of pets) {
       if (!fresh.add(pet).ok) return false
     }
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
-    this.#bytes = fresh.#bytes
+    this.#grow(fresh.#bytes - this.#bytes)
     this.#pages = fresh.#pages
     this.#pageBytes = 0
     return true
@@ -154,11 +171,20 @@ export class MemoryStore implements Store {
     return true
   }
 
-  close(): void {}
+  close(): void {
+    this.#isClosed = true
+    this.#account.bytes -= this.#bytes
+  }
+
+  #grow(bytes: number): void {
+    this.#bytes += bytes
+    this.#account.bytes += bytes
+  }
 
   #keepPage(query: PageQuery, page: Page): void {
     const bytes = 2 * page.json.length + PAGE_OVERHEAD
-    if (this.#pageBytes + bytes > Math.min(MAX_PAGE_BYTES, this.maxBytes / 8)) {
+    if (bytes > this.#maxPageBytes) return
+    if (this.#pageBytes + bytes > this.#maxPageBytes) {
       this.#pages.clear()
       this.#pageBytes = 0
     }

@@ -4,6 +4,7 @@ import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, isNumber, oneOf, rule } from '../options.ts'
 import { type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
+import type { Account } from '../pets/store.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
 import { memberViolations, parameterViolations } from './violations.ts'
 
@@ -41,12 +42,18 @@ export class RequestLog {
   #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
   #size = 0
+  readonly #account: Account // of the size
   #clearedAt = 0
   #isClosed = false
 
-  constructor(maxLength: number, keyring: Keyring) {
+  constructor(
+    maxLength: number,
+    keyring: Keyring,
+    account: Account = { maxBytes: MAX_SIZE, bytes: 0 },
+  ) {
     this.#maxLength = maxLength
     this.#keyring = keyring
+    this.#account = account
   }
 
   get requests(): RecordedRequest[] {
@@ -56,7 +63,7 @@ export class RequestLog {
   clear(): void {
     this.#requests = new Map()
     this.#count = 0
-    this.#size = 0
+    this.#grow(-this.#size)
     this.#clearedAt = performance.now()
   }
 
@@ -117,7 +124,7 @@ export class RequestLog {
   /** Adds a request, unless it could not be read or began before the last `clear`. */
   add(record: RequestRecord): void {
     const { head, operation = '', key = null, content = Buffer.alloc(0), reply, ms } = record
-    if (head === undefined) return
+    if (head === undefined || this.#isClosed) return
     if (performance.now() - ms < this.#clearedAt) return void this.#requests.delete(head)
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
@@ -142,18 +149,24 @@ export class RequestLog {
     }
     this.#requests.set(head, request)
     this.#count++
-    this.#size += sizeOf(request)
+    this.#grow(sizeOf(request))
     this.#dropOldest()
     for (const wait of this.#waits) wait()
   }
 
+  #grow(size: number): void {
+    this.#size += size
+    this.#account.bytes += size
+  }
+
   #dropOldest(): void {
+    const { maxBytes } = this.#account
     for (const [head, request] of this.#requests) {
-      if (this.#count <= this.#maxLength && this.#size <= MAX_SIZE) return
+      if (this.#count <= this.#maxLength && this.#account.bytes <= maxBytes) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--
-      this.#size -= sizeOf(request)
+      this.#grow(-sizeOf(request))
     }
   }
 }

@@ -112,7 +112,7 @@ const LOGS = { json: MANY_KEYS, text: KEYS_OF_MANY_LENGTHS } as const
 
 for (const format of ['json', 'text'] as const) {
   describe(`time grows linearly with a redacted line of the ${format} log of`, () => {
-    const log = createLog(format, new Keyring(LOGS[format]), new FakeStream())
+    const log = createLog(format, new FakeStream())(new Keyring(LOGS[format]))
     linear(LOGGED, String, (target) => {
       const head = { method: 'GET', target, headers: { 'x-forwarded-for': target } }
       log.request?.({ head, reply: { status: 404 }, ms: 1, bytes: 0 })

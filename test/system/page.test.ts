@@ -174,6 +174,18 @@ test('in Chromium', { skip }, async (t) => {
     await shows(page, { '#key-problem': 'letters, digits and', '#list': NO_KEY })
   })
 
+  await t.test('where any key is valid, each tab has a key and a store of its own', async (t) => {
+    const options = { apiKeys: undefined, storePerKey: true, pets: DEMO_PETS }
+    const { url } = await start(t, options)
+    const open = () => chromium.open(t, new URL(url).origin)
+    const [first, second] = [await open(), await open()]
+    for (const page of [first, second]) await shows(page, { '#count': /^12 / })
+    await does(first, MOUSE, ...add('Tom', '7', { '#count': /^13 / }))
+    for (const page of [first, second]) await page.reload()
+    await shows(first, { '#count': /^13 / })
+    await shows(second, { '#count': /^12 / })
+  })
+
   await t.test('the commands of empty forms are valid requests', async (t) => {
     const { page, use } = await open(t)
     await shows(page, { [`${ADD} h3`]: 'Example request', [`${ADD} .export`]: 'export KEY=…' })

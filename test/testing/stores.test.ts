@@ -1,0 +1,304 @@
+// A store for each key: keys share a server, its memory and nothing else.
+import assert from 'node:assert/strict'
+import { describe, test, type TestContext } from 'node:test'
+import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
+import { messageOf } from '../../src/guards.ts'
+import { run } from '../executable.ts'
+import { HOST, open, request } from '../http/raw.ts'
+import { assertError, assertNext, check, FakeStream, folderOf, send } from '../support.ts'
+
+const REX: NewPet = { name: 'Rex', categoryId: 1 }
+const LUNA: NewPet = { name: 'Luna', categoryId: 2 }
+const ANN = 'the-key-of-ann'
+const BEN = 'the-key-of-ben'
+const STORE_BYTES = 16 * 1024
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+const namesIn = ({ pets }: Petstore) => pets.map(({ name }) => name)
+
+/** Resolves once a request of a petstore is in flight. */
+async function untilInFlight(petstore: Petstore): Promise<void> {
+  const noWait = { timeout: 0 }
+  const miss = await petstore.waitForRequests(1, noWait).catch(messageOf)
+  if (!String(miss).includes('in flight')) await untilInFlight(petstore)
+}
+
+async function shared(t: TestContext, options: object = {}): Promise<Petstore> {
+  const petstore = await startPetstore({ storePerKey: true, controlPort: 0, ...options })
+  t.after(() => petstore.close())
+  return petstore
+}
+
+interface Way {
+  post(petstore: Petstore, key: string, body: string): Promise<{ status: number }>
+  inject(petstore: Petstore, key: string): unknown
+  reset(petstore: Petstore, key: string): unknown
+}
+
+const FAULT = { operation: 'createPet', status: 503 } as const
+const overSocket: Way['post'] = (petstore, key, body) =>
+  send(petstore, 'POST', '/v1/pets', { headers: bearer(key), body })
+
+function control({ controlUrl = '' }: Petstore, key: string, path: string, body = '') {
+  return send({ url: controlUrl }, 'POST', path, { headers: bearer(key), body })
+}
+
+const byHandle: Pick<Way, 'inject' | 'reset'> = {
+  inject: (petstore, key) => petstore.of(key).inject(FAULT),
+  reset: (petstore, key) => petstore.of(key).reset(),
+}
+
+const WAYS: Record<string, Way> = {
+  'over a socket': { ...byHandle, post: overSocket },
+  'in process': {
+    ...byHandle,
+    post: ({ fetch, url }, key, body) => {
+      const headers = { ...bearer(key), 'content-type': 'application/json' }
+      return fetch(`${url}/pets`, { method: 'POST', headers, body })
+    },
+  },
+  'with the controls': {
+    post: overSocket,
+    inject: (petstore, key) => control(petstore, key, '/faults', JSON.stringify(FAULT)),
+    reset: (petstore, key) => control(petstore, key, '/reset'),
+  },
+}
+
+for (const [name, { post, inject, reset }] of Object.entries(WAYS)) {
+  test(`two workers on one server, ${name}, do not see each other`, async (t) => {
+    const petstore = await shared(t, { pets: [REX] })
+    const work = async (key: string, name: string) => {
+      let names = ['Rex']
+      for (let round = 0; round < 200; round++) {
+        const isFailing = round % 7 === 3
+        if (isFailing) await inject(petstore, key)
+        const pet = { name: `${name} ${round}`, categoryId: round }
+        const { status } = await post(petstore, key, JSON.stringify(pet))
+        assert.equal(status, isFailing ? 503 : 201)
+        if (!isFailing) names.push(pet.name)
+        assert.deepEqual(namesIn(petstore.of(key)), names)
+        if (round % 50 === 49) {
+          await reset(petstore, key)
+          names = ['Rex']
+        }
+        const { requests, pendingFaults } = petstore.of(key)
+        assert.equal(requests.length, (round + 1) % 50)
+        assert.ok(requests.every(({ body }) => body.includes(name)))
+        assert.deepEqual(pendingFaults, [])
+      }
+    }
+    await Promise.all([work(ANN, 'pet of Ann'), work(BEN, 'pet of Ben')])
+  })
+}
+
+test('each key has a getPet, requests and faults of its own', async (t) => {
+  const petstore = await shared(t, { pets: [REX] })
+  const [ann, ben] = [petstore.of(ANN), petstore.of(BEN)]
+  ann.getPetState = 'gone'
+  ann.inject({ operation: 'listPets', status: 500 })
+  await check(petstore, 'GET', '/v1/pets/1', '410 gone', { headers: ann.headers })
+  await check(petstore, 'GET', '/v1/pets/1', 200, { headers: ben.headers })
+  await check(petstore, 'GET', '/v1/pets', 200, { headers: ben.headers })
+  assert.deepEqual(
+    ann.requests.map(({ operation }) => operation),
+    ['getPet'],
+  )
+  assert.deepEqual(
+    ben.requests.map(({ operation }) => operation),
+    ['getPet', 'listPets'],
+  )
+  assert.deepEqual([ann.pendingFaults.length, ben.pendingFaults.length], [1, 0])
+  assert.deepEqual([petstore.requests, petstore.getPetState], [[], 'deprecated'])
+})
+
+test('without configured keys, every well-formed key opens a store', async (t) => {
+  const petstore = await shared(t, { pets: [REX] })
+  for (const key of ['12345678', 'A'.repeat(256), petstore.apiKey])
+    await check(petstore, 'POST', '/v1/pets', 201, {
+      headers: bearer(key),
+      body: '{"name":"","categoryId":1}',
+    })
+  for (const key of ['1234567', 'A'.repeat(257), 'not a key', ''])
+    await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: bearer(key) })
+  await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: { authorization: '' } })
+  assert.throws(() => petstore.of('1234567'), { code: 'invalid_option' })
+})
+
+test('with configured keys, these have stores, and no others', async (t) => {
+  const petstore = await shared(t, { apiKeys: [ANN, BEN] })
+  await petstore.of(BEN).add([REX])
+  assert.deepEqual([namesIn(petstore), namesIn(petstore.of(BEN))], [[], ['Rex']])
+  await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: bearer('another-key') })
+  assert.throws(() => petstore.of('another-key'), { name: 'TypeError', code: 'invalid_option' })
+})
+
+test('the petstore itself is that of its first key', async (t) => {
+  const petstore = await shared(t, { apiKeys: [ANN, BEN] })
+  await check(petstore, 'POST', '/v1/pets', 201, {
+    headers: bearer(ANN),
+    body: JSON.stringify(REX),
+  })
+  assert.deepEqual([namesIn(petstore), petstore.requests.length], [['Rex'], 1])
+})
+
+test('a key that is replaced loses its store, and one that stays keeps it', async (t) => {
+  const petstore = await shared(t, { apiKeys: [ANN, BEN], pets: [REX] })
+  for (const key of [ANN, BEN]) await petstore.of(key).add([LUNA])
+  petstore.replaceKeys(['the-key-of-cleo', BEN])
+  assert.deepEqual([petstore.apiKey, namesIn(petstore)], ['the-key-of-cleo', ['Rex']])
+  await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: bearer(ANN) })
+  assert.deepEqual(namesIn(petstore.of(BEN)), ['Rex', 'Luna'])
+  petstore.replaceKeys([ANN])
+  assert.deepEqual(namesIn(petstore), ['Rex'])
+})
+
+test('keys that are replaced end the validity of any other', async (t) => {
+  const petstore = await shared(t)
+  petstore.replaceKeys([ANN])
+  await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: bearer(BEN) })
+  await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(ANN) })
+})
+
+test('the store of a key can be closed, and the next use of the key opens another', async (t) => {
+  const petstore = await shared(t, { pets: [REX] })
+  const ann = petstore.of(ANN)
+  await ann.add([LUNA])
+  const waiting = assert.rejects(ann.waitForRequests(1), { code: 'closed' })
+  assert.equal(await ann.close(), 0)
+  await waiting
+  assert.deepEqual(namesIn(ann), ['Rex'])
+  await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(BEN) })
+  assert.throws(() => ann.replaceKeys([ANN]), { name: 'TypeError', code: 'invalid_option' })
+})
+
+test('a wait for the requests of any key ends with the petstore', async () => {
+  const petstore = createPetstore({ storePerKey: true })
+  const waits = [ANN, BEN].map((key) => petstore.of(key).waitForRequests(1))
+  const rejected = Promise.all(waits.map((wait) => assert.rejects(wait, { code: 'closed' })))
+  await petstore.close()
+  await rejected
+})
+
+describe('where the stores share --max-store', () => {
+  const room = (stores: number) => ({ journal: 0, maxStore: stores * STORE_BYTES })
+
+  test('the longest unused makes room for another, and the log counts them', async (t) => {
+    const logStream = new FakeStream()
+    const petstore = await shared(t, { ...room(3), log: 'json', logStream })
+    const keys = ['first-key', 'second-key', 'third-key'] as const
+    // A pet would need more room than there is: only requests tell the stores apart.
+    for (const key of keys) petstore.of(key).getPetState = 'gone'
+    assert.equal(petstore.of('first-key').getPetState, 'gone')
+    assert.equal(petstore.of('fourth-key').getPetState, 'deprecated')
+    const states = keys.toReversed().map((key) => petstore.of(key).getPetState)
+    assert.deepEqual(states, ['gone', 'deprecated', 'deprecated'])
+    await petstore.log.flush()
+    assert.match(
+      logStream.text,
+      /"warn","message":"stores that were closed, the longest unused.*: 1"/,
+    )
+    assert.doesNotMatch(logStream.text, /first-key/)
+  })
+
+  test('a pet counts in the store of any key, and is refused beyond the limit', async (t) => {
+    const bytes = 100 + Buffer.byteLength('{"id":1,"name":"Rex","categoryId":1}')
+    const petstore = await shared(t, { journal: 0, maxStore: 2 * STORE_BYTES + 2 * bytes })
+    for (const key of [ANN, BEN]) await petstore.of(key).add([REX])
+    const full = { headers: bearer(ANN), body: JSON.stringify(REX) }
+    await check(petstore, 'POST', '/v1/pets', '507 store_full', full)
+    await petstore.of(BEN).close()
+    await check(petstore, 'POST', '/v1/pets', 201, full)
+    await petstore.of(ANN).reset()
+    await petstore.of(ANN).add([REX, REX])
+  })
+
+  test('recorded requests count, and the oldest of a key go first', async (t) => {
+    const petstore = await shared(t, { maxStore: STORE_BYTES + 2_000 })
+    const headers = petstore.headers
+    for (let round = 0; round < 20; round++)
+      await petstore.fetch(`${petstore.url}/pets?round=${round}`, { headers })
+    const queries = petstore.requests.map(({ query }) => query)
+    assert.ok(queries.length > 1 && queries.length < 20, `${queries.length} requests`)
+    assert.equal(queries.at(-1), 'round=19')
+    petstore.clearRequests()
+    assert.equal((await petstore.add([REX])).length, 1)
+  })
+
+  test('a create in flight, whose store made room for another, is refused', async (t) => {
+    const petstore = await shared(t, { maxStore: STORE_BYTES })
+    const body = JSON.stringify(REX)
+    const lines = [HOST, `Authorization: Bearer ${ANN}`, `Content-Length: ${body.length}`]
+    const connection = await open(t, petstore, request('POST /v1/pets HTTP/1.1', lines, '{'))
+    await untilInFlight(petstore.of(ANN))
+    await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(BEN) })
+    await connection.write(body.slice(1))
+    await assertNext(connection, '503 storage_failed')
+    assert.deepEqual(petstore.of(ANN).pets, [])
+  })
+
+  test('20,000 keys leave as many stores as there is room for, those used last', async (t) => {
+    const petstore = await shared(t, room(64))
+    const keys = Array.from({ length: 20_000 }, (_, at) => `the-key-of-client-${at}`)
+    for (const key of keys) {
+      petstore.of(key).getPetState = 'gone'
+      const { status } = await petstore.fetch(`${petstore.url}/pets/1`, { headers: bearer(key) })
+      assert.equal(status, 410)
+    }
+    const isNew = (key: string) => petstore.of(key).getPetState === 'deprecated'
+    assert.equal(keys.toReversed().findIndex(isNew), 64)
+  })
+
+  test('a limit with room for no store at all is refused at the start', async () => {
+    const options = { storePerKey: true, pets: [REX] }
+    const bytes = STORE_BYTES + 136
+    await startPetstore({ ...options, maxStore: bytes }).then((petstore) => petstore.close())
+    const message = `maxStore must be at least ${bytes}, what the store of one key takes`
+    const refused = { name: 'RangeError', code: 'invalid_option', message }
+    assert.throws(() => createPetstore({ ...options, maxStore: bytes - 1 }), refused)
+    await assert.rejects(startPetstore({ ...options, maxStore: bytes - 1 }), refused)
+  })
+})
+
+test('probes, the page and the document do not open a store', async (t) => {
+  const petstore = await shared(t, { maxStore: STORE_BYTES })
+  petstore.of(ANN).getPetState = 'gone'
+  for (const path of ['/', '/livez', '/readyz', '/openapi.json'])
+    await check(petstore, 'GET', path, 200, { headers: bearer(BEN) })
+  assert.equal(petstore.of(ANN).getPetState, 'gone')
+})
+
+test('the controls need a valid key, and refuse a web page first', async (t) => {
+  const { controlUrl: url = '' } = await shared(t, { apiKeys: [ANN], pets: [REX] })
+  const call = (headers: Record<string, string>) => send({ url }, 'GET', '/pets', { headers })
+  assertError(await call({ authorization: '' }), 401, 'unauthorized')
+  assertError(await call(bearer(BEN)), 401, 'unauthorized')
+  const { status, body } = await call(bearer(ANN))
+  assert.deepEqual([status, body], [200, '[{"id":1,"name":"Rex","categoryId":1}]'])
+  for (const headers of [bearer(ANN), bearer(BEN)])
+    assertError(await call({ ...headers, origin: 'https://evil.example' }), 403, 'forbidden')
+})
+
+test('the log has the number of each key, and no key', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await shared(t, { log: 'json', logStream, apiKeys: [ANN, BEN] })
+  for (const key of [BEN, ANN, BEN])
+    await check(petstore, 'GET', `/v1/pets?${key}`, 200, { headers: bearer(key) })
+  await check(petstore, 'GET', `/v1/pets/${BEN}`, 401, { headers: bearer('another-key') })
+  await petstore.log.flush()
+  const lines = logStream.text.trim().split('\n')
+  const keys = lines.map((line) => JSON.parse(line).key)
+  assert.deepEqual(keys, [1, 0, 1, undefined])
+  for (const key of [ANN, BEN]) assert.ok(!logStream.text.includes(key))
+})
+
+test('of() needs the option storePerKey, which needs no snapshot', async (t) => {
+  await using petstore = createPetstore()
+  const message = 'of(key) needs the option storePerKey'
+  assert.throws(() => petstore.of(petstore.apiKey), { code: 'invalid_option', message })
+  const snapshot = `${folderOf(t)}/pets.json`
+  const refused = { code: 'invalid_option', message: 'storePerKey must be without a snapshot' }
+  await assert.rejects(startPetstore({ storePerKey: true, snapshot }), refused)
+  const { status, stderr } = await run(['--store-per-key', '--snapshot', snapshot])
+  assert.equal(status, 2)
+  assert.match(stderr, /--store-per-key must be without --snapshot/)
+})
