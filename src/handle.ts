@@ -56,7 +56,7 @@ export class PetstoreHandle implements Petstore {
   readonly of = (key: string): Petstore => {
     const { stores } = this.#core
     if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
-    if (stores.keyIn(`Bearer ${key}`) === undefined) throw misuse('key must be a valid API key')
+    if (stores.keyIn(`Bearer ${key}`) !== key) throw misuse('key must be a valid API key')
     return new PetstoreHandle(this.#core, key)
   }
 

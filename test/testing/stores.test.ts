@@ -121,7 +121,13 @@ test('without configured keys, every well-formed key opens a store', async (t) =
   for (const key of ['1234567', 'A'.repeat(257), 'not a key', ''])
     await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: bearer(key) })
   await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: { authorization: '' } })
-  assert.throws(() => petstore.of('1234567'), { code: 'invalid_option' })
+  for (const key of ['1234567', '  12345678', undefined]) {
+    const message = 'key must be a valid API key'
+    assert.throws(() => Reflect.apply(petstore.of, null, [key]), {
+      code: 'invalid_option',
+      message,
+    })
+  }
 })
 
 test('with configured keys, these have stores, and no others', async (t) => {
