@@ -51,7 +51,7 @@ export interface PetstoreOptions {
   delay?: Delay | undefined
   /** Whether a request with `violations` gets 400; false by default: the service ignores them. */
   strict?: boolean | undefined
-  /** Whether each key has a store of its own, and any key is valid if none is given; false. */
+  /** Whether each key has a store of its own; any key is valid unless given. False by default. */
   storePerKey?: boolean | undefined
   /** Whether `/` shows a page for people; true by default. */
   page?: boolean | undefined
