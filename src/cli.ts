@@ -169,10 +169,8 @@ function networkUrls(bound: string): string[] {
   const { hostname } = new URL(bound)
   if (hostname !== '0.0.0.0' && hostname !== '[::]') return []
   const interfaces = Object.values(networkInterfaces()).flatMap((some = []) => some)
-  return interfaces
-    .filter(({ internal, family }) => !internal && (family === 'IPv4' || hostname === '[::]'))
-    .filter(({ address }) => !address.startsWith('fe80:')) // works only with the interface's name
-    .map(({ address }) => new URL(bound.replace(hostname, hostInUrl(address))).origin)
+  const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
+  return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
 }
 
 function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
-import { createServer as createNetServer, isIP } from 'node:net'
+import { createServer as createNetServer } from 'node:net'
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import { pid } from 'node:process'
 import { describe, test, type TestContext } from 'node:test'
@@ -123,11 +123,9 @@ const ready = (port: string, ...args: string[]) => run(['--healthcheck', '--port
 
 /** Where other machines reach a server that listens on this host, at the port of this URL. */
 function networkUrls(host: string, url: string): string[] {
-  const families = { '0.0.0.0': ['IPv4'], '::': ['IPv4', 'IPv6'] }[host] ?? []
-  const isReachable = (some: NetworkInterfaceInfo) =>
-    !some.internal && families.includes(some.family) && !('scopeid' in some && some.scopeid > 0)
-  const addresses = interfaces.flatMap((some) => (some && isReachable(some) ? some.address : []))
-  return addresses.map((one) => `http://${isIP(one) === 6 ? `[${one}]` : one}:${portOf({ url })}`)
+  if (host !== '0.0.0.0' && host !== '::') return []
+  const isReachable = (some?: NetworkInterfaceInfo) => !some?.internal && some?.family === 'IPv4'
+  return interfaces.filter(isReachable).map((some) => `http://${some?.address}:${portOf({ url })}`)
 }
 
 for (const [host, asked, shown] of [

@@ -125,18 +125,18 @@ describe('the code', () => {
     for (const path of FILES) assert.doesNotMatch(read(`src/${path}`), /prettier-ignore/, path)
   })
 
-  test('of src/ has at most 250 lines a file, 40 a function, and 4,780 in 40 files', () => {
+  test('of src/ has at most 250 lines a file, 40 a function, and 4,804 in 40 files', () => {
     const lengths = FILES.map((path) => linesOf(`src/${path}`).length)
     for (const [at, length] of lengths.entries()) assert.ok(length <= 250, FILES[at])
     for (const path of FILES) {
       for (const { name, length } of functionsOf(`src/${path}`)) assert.ok(length <= 40, name)
     }
     const total = lengths.reduce((sum, length) => sum + length, 0)
-    assert.ok(total <= 4_780, `${total} lines`)
+    assert.ok(total <= 4_804, `${total} lines`)
     assert.ok(FILES.length <= 40, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 69,600 bytes of logic, however it is written', () => {
+  test('of src/ has at most 70,220 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -147,11 +147,11 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 69_600, `${bytes} bytes`)
+    assert.ok(bytes <= 70_220, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 11,600 lines', () => {
+  test('of test/ has at most 11,675 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 11_600, `${total} lines`)
+    assert.ok(total <= 11_675, `${total} lines`)
   })
 })
