@@ -1,5 +1,6 @@
 import { EventEmitter, on, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
+import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -83,6 +84,10 @@ function launchAs(config: Config, logStream: Writable): Promise<Launched> {
     apiKeys: apiKeys.length > 0 ? apiKeys : undefined,
     pets: seed ?? demo,
     logStream,
+  }).catch((error: NodeJS.ErrnoException & { port?: number }) => {
+    if (error.code !== 'EADDRINUSE') throw error
+    const flag = error.port === config.port ? '--port' : '--control-port'
+    throw new Error(`${error.message}; choose another with ${flag}`)
   })
 }
 
@@ -146,10 +151,12 @@ function logStart(launched: Launched): void {
 }
 
 /** On a terminal or with a generated key, also what to do next. */
-function greeting({ petstore, context }: Launched, config: Config, { stdout }: Host): string {
+function greeting(launched: Launched, config: Config, { stdout }: Host): string {
+  const { petstore, context, bound } = launched
   const { url, controlUrl, apiKey } = petstore
   const controls = controlUrl && `Its test controls, which need no key, listen on ${controlUrl}\n`
-  const address = `Petstore ${VERSION} listens on ${url}\n${controls ?? ''}`
+  const network = networkUrls(bound).map((one) => `On the network: ${one}\n`)
+  const address = `Petstore ${VERSION} listens on ${url}\n${network.join('')}${controls ?? ''}`
   const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined
   if (!stdout.isTTY && !isGenerated) return address
   const page = `Open ${new URL(isGenerated ? `/#key=${apiKey}` : '/', url)}\n\n`
@@ -161,6 +168,15 @@ function greeting({ petstore, context }: Launched, config: Config, { stdout }: H
 
 Pets in ${config.snapshot ?? 'memory'}: ${context.store.size}. Ctrl-C stops the server.
 `
+}
+
+/** Where other machines reach a server that listens on all addresses. */
+function networkUrls(bound: string): string[] {
+  const { hostname } = new URL(bound)
+  if (hostname !== '0.0.0.0' && hostname !== '[::]') return []
+  const interfaces = Object.values(networkInterfaces()).flatMap((some = []) => some)
+  const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
+  return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
 }
 
 function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { createServer as createNetServer } from 'node:net'
-import { networkInterfaces } from 'node:os'
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import { pid } from 'node:process'
 import { describe, test, type TestContext } from 'node:test'
 import { main } from '../src/cli.ts'
@@ -72,8 +72,8 @@ test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const noHost = 'getaddrinfo ENOTFOUND none.invalid'
   const isInUse = `Cannot listen on 127.0.0.1:${inUse}: the port is in use`
   for (const [why, ...args] of [
-    [isInUse, '--port', inUse],
-    [isInUse, '--control-port', inUse],
+    [`${isInUse}; choose another with --port`, '--port', inUse],
+    [`${isInUse}; choose another with --control-port`, '--control-port', inUse],
     [`Cannot listen on 192.0.2.1:0: ${noAddress}`, '--host', '192.0.2.1'],
     [`Cannot listen on none.invalid:0: ${noHost}`, '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],
@@ -121,6 +121,13 @@ test('the greeting on a terminal has a link to the page, and no key that was giv
 const isReady: Ended = { status: 0, stdout: '', stderr: '' }
 const ready = (port: string, ...args: string[]) => run(['--healthcheck', '--port', port, ...args])
 
+/** Where other machines reach a server that listens on this host, at the port of this URL. */
+function networkUrls(host: string, url: string): string[] {
+  if (host !== '0.0.0.0' && host !== '::') return []
+  const isReachable = (some?: NetworkInterfaceInfo) => !some?.internal && some?.family === 'IPv4'
+  return interfaces.filter(isReachable).map((some) => `http://${some?.address}:${portOf({ url })}`)
+}
+
 for (const [host, asked, shown] of [
   ['127.0.0.1', 'localhost', '127.0.0.1'],
   ['0.0.0.0', '0.0.0.0', '127.0.0.1'],
@@ -136,6 +143,9 @@ for (const [host, asked, shown] of [
     const { process, url, status } = await serve(t, flags)
     const [, control = ''] = await process.stderr.until(/test controls.* on (http:\S+)\n/)
     for (const one of [url, control]) assert.ok(one.startsWith(`http://${shown}:`), one)
+    const network = process.stderr.text.match(/(?<=^On the network: ).*$/gm) ?? []
+    assert.deepEqual(network, networkUrls(host, url))
+    for (const one of network) assert.equal((await fetch(`${one}/livez`)).status, 200)
     const headers = { authorization: AUTHORIZATION }
     assert.equal((await fetch(`${control}/requests`)).status, 200)
     assert.equal((await fetch(`${url}/pets`, { headers })).status, 200)

@@ -125,12 +125,15 @@ test('the snapshot is read as shown, and its copies have every acknowledged pet'
   await copy.close()
 })
 
-test('in a fresh clone npm pack says to run npm ci first, and leaves dist alone', async (t) => {
+test('before npm ci, npm says to run it first, and leaves dist alone', async (t) => {
   const folder = folderOf(t)
   cpSync('package.json', join(folder, 'package.json'))
   mkdirSync(join(folder, 'dist'))
   writeFileSync(join(folder, 'dist/main.js'), '')
-  await assert.rejects(exec('npm', ['pack'], { cwd: folder, env: USER_ENV }), /Run npm ci first/)
+  for (const script of ['pack', 'test', 'run conformance'])
+    await assert.rejects(exec('npm', words(script), { cwd: folder, env: USER_ENV }), {
+      message: /\nRun npm ci first: this needs the development packages\.\n(?!.*^ +at )/ms,
+    })
   assert.ok(existsSync(join(folder, 'dist/main.js')))
 })
 

@@ -1,14 +1,25 @@
-// The code under test: adds a pet, and tries again when the store is busy.
+const { setTimeout: wait } = require('node:timers/promises')
+
+const ATTEMPTS = 4
+const LONGEST_WAIT = 10 // seconds
+
+// The code under test: adds a pet, and tries again a few times while the store is busy.
 async function addPet({ url, headers }, pet) {
-  const body = JSON.stringify(pet)
-  const response = await fetch(`${url}/pets`, {
+  const init = {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json' },
-    body,
-  })
-  if (response.status === 503) return addPet({ url, headers }, pet)
-  if (!response.ok) throw new Error((await response.json()).message)
-  return response.json()
+    body: JSON.stringify(pet),
+  }
+  for (let attempt = 1; ; attempt++) {
+    const response = await fetch(`${url}/pets`, init)
+    if (response.ok) return response.json()
+    const error = new Error(`${response.status} ${await response.text()}`)
+    const isBusy = response.status === 429 || response.status === 503
+    if (!isBusy || attempt === ATTEMPTS) throw error
+    const seconds = Number(response.headers.get('retry-after') ?? 0.1 * 2 ** attempt)
+    if (!(seconds <= LONGEST_WAIT)) throw error // also if Retry-After is a date
+    await wait(1000 * seconds)
+  }
 }
 
 module.exports = { addPet }

@@ -3,6 +3,9 @@ import { afterEach, beforeEach, test } from 'node:test'
 import { startPetstore } from 'petstore-server'
 import { addPet } from './client.js'
 
+const TOM = { name: 'Tom', categoryId: 2 }
+const statuses = () => petstore.requests.map(({ status }) => status)
+
 let petstore
 beforeEach(async () => {
   petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1 }] })
@@ -10,15 +13,24 @@ beforeEach(async () => {
 afterEach(() => petstore.close())
 
 test('a pet is added', async () => {
-  assert.deepEqual(await addPet(petstore, { name: 'Tom', categoryId: 2 }), { id: 2, name: 'Tom', categoryId: 2 })
+  assert.deepEqual(await addPet(petstore, TOM), { id: 2, ...TOM })
   assert.equal(petstore.pets.length, 2)
 })
 
 test('a busy store is asked again', async () => {
   petstore.inject({ operation: 'createPet', times: 2, status: 503 })
-  await addPet(petstore, { name: 'Tom', categoryId: 2 })
-  assert.deepEqual(
-    petstore.requests.map(({ status }) => status),
-    [503, 503, 201],
-  )
+  await addPet(petstore, TOM)
+  assert.deepEqual(statuses(), [503, 503, 201])
+})
+
+test('a store that stays busy is asked four times', async () => {
+  petstore.inject({ operation: 'createPet', times: 'always', status: 503, retryAfter: 0 })
+  await assert.rejects(addPet(petstore, TOM), /503/)
+  assert.deepEqual(statuses(), [503, 503, 503, 503])
+})
+
+test('a store that asks for an hour is not asked again', async () => {
+  petstore.inject({ operation: 'createPet', status: 429, retryAfter: 3600 })
+  await assert.rejects(addPet(petstore, TOM), /429/)
+  assert.deepEqual(statuses(), [429])
 })

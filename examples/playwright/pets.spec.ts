@@ -1,7 +1,11 @@
 import { expect, test } from '@playwright/test'
 import { type Petstore, startPetstore } from 'petstore-server'
+import { addPet } from './client'
 
-// API tests need no browser. What calls the pet store here is Playwright's own `request`.
+const TOM = { name: 'Tom', categoryId: 2 }
+const statuses = () => petstore.requests.map(({ status }) => status)
+
+// API tests need no browser: the client uses Playwright's own `request`. ../browser tests a page.
 let petstore: Petstore
 test.beforeEach(async () => {
   petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1 }] })
@@ -9,16 +13,24 @@ test.beforeEach(async () => {
 test.afterEach(() => petstore.close())
 
 test('a pet is added', async ({ request }) => {
-  const data = { name: 'Tom', categoryId: 2 }
-  const response = await request.post(`${petstore.url}/pets`, { headers: petstore.headers, data })
-  expect(response.status()).toBe(201)
-  expect(await response.json()).toEqual({ id: 2, ...data })
+  expect(await addPet(request, petstore, TOM)).toEqual({ id: 2, ...TOM })
   expect(petstore.pets).toHaveLength(2)
 })
 
-test('a busy store says when to come back', async ({ request }) => {
-  petstore.inject({ operation: 'listPets', status: 503, retryAfter: 1 })
-  const response = await request.get(`${petstore.url}/pets`, { headers: petstore.headers })
-  expect(response.headers()['retry-after']).toBe('1')
-  expect(petstore.requests.map(({ status }) => status)).toEqual([503])
+test('a busy store is asked again', async ({ request }) => {
+  petstore.inject({ operation: 'createPet', times: 2, status: 503 })
+  await addPet(request, petstore, TOM)
+  expect(statuses()).toEqual([503, 503, 201])
+})
+
+test('a store that stays busy is asked four times', async ({ request }) => {
+  petstore.inject({ operation: 'createPet', times: 'always', status: 503, retryAfter: 0 })
+  await expect(addPet(request, petstore, TOM)).rejects.toThrow('503')
+  expect(statuses()).toEqual([503, 503, 503, 503])
+})
+
+test('a store that asks for an hour is not asked again', async ({ request }) => {
+  petstore.inject({ operation: 'createPet', status: 429, retryAfter: 3600 })
+  await expect(addPet(request, petstore, TOM)).rejects.toThrow('429')
+  expect(statuses()).toEqual([429])
 })

@@ -1,60 +1,66 @@
 import json
-import socket
 import subprocess
+import threading
 import unittest
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from client import add_pet
 
 KEY = "my-secret-key"
+COMMAND = "node_modules/.bin/petstore-server --port 0 --control-port 0 --log json --api-key"
+TOM = {"name": "Tom", "categoryId": 2}
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def setUpModule():
+    global server, url, control_url
+    server = subprocess.Popen([*COMMAND.split(), KEY], stdout=subprocess.PIPE)
+    started = json.loads(server.stdout.readline())  # once it listens, the log says where
+    url, control_url = started["url"], started["controlUrl"]
+    threading.Thread(target=server.stdout.read, daemon=True).start()  # a full pipe would stop it
 
 
-PORT, CONTROL_PORT = free_port(), free_port()
-URL = f"http://127.0.0.1:{PORT}/v1"
+def tearDownModule():
+    server.terminate()
+    server.wait()
+    server.stdout.close()
 
 
 def control(method, path, body=None):
     """Calls a control of the pet store."""
     content = None if body is None else json.dumps(body).encode()
-    request = Request(f"http://127.0.0.1:{CONTROL_PORT}{path}", content, {"content-type": "application/json"}, method=method)
-    with urlopen(request) as response:
+    headers = {"content-type": "application/json"}
+    with urlopen(Request(control_url + path, content, headers, method=method)) as response:
         return json.loads(response.read() or "null")
 
 
-def setUpModule():
-    global server
-    flags = ["--port", str(PORT), "--control-port", str(CONTROL_PORT), "--api-key", KEY, "--log", "off"]
-    server = subprocess.Popen(["node_modules/.bin/petstore-server", *flags], stdout=subprocess.PIPE)
-    server.stdout.readline()  # once it listens, it says where
-
-
-def tearDownModule():
-    server.terminate()
-    server.communicate()
+def statuses(count):
+    requests = control("GET", f"/requests?operation=createPet&count={count}&wait=5")
+    return [request["status"] for request in requests]
 
 
 class ClientTest(unittest.TestCase):
     def setUp(self):
-        control("POST", "/reset", [{"name": "Rex", "categoryId": 1}])
-
-    def tearDown(self):
-        control("DELETE", "/faults")
+        control("POST", "/reset", [{"name": "Rex", "categoryId": 1}])  # drops faults, too
 
     def test_a_pet_is_added(self):
-        self.assertEqual(add_pet(URL, KEY, {"name": "Tom", "categoryId": 2}), {"id": 2, "name": "Tom", "categoryId": 2})
+        self.assertEqual(add_pet(url, KEY, TOM), {"id": 2, **TOM})
         self.assertEqual(len(control("GET", "/pets")), 2)
 
     def test_a_busy_store_is_asked_again(self):
         control("POST", "/faults", {"operation": "createPet", "times": 2, "status": 503})
-        add_pet(URL, KEY, {"name": "Tom", "categoryId": 2})
-        requests = control("GET", "/requests?operation=createPet&count=3&wait=5")
-        self.assertEqual([request["status"] for request in requests], [503, 503, 201])
+        add_pet(url, KEY, TOM)
+        self.assertEqual(statuses(3), [503, 503, 201])
+
+    def test_a_store_that_stays_busy_is_asked_four_times(self):
+        control("POST", "/faults", {"operation": "createPet", "times": "always", "status": 503, "retryAfter": 0})
+        self.assertRaises(HTTPError, add_pet, url, KEY, TOM)
+        self.assertEqual(statuses(4), [503, 503, 503, 503])
+
+    def test_a_store_that_asks_for_an_hour_is_not_asked_again(self):
+        control("POST", "/faults", {"operation": "createPet", "status": 429, "retryAfter": 3600})
+        self.assertRaises(HTTPError, add_pet, url, KEY, TOM)
+        self.assertEqual(statuses(1), [429])
 
 
 if __name__ == "__main__":

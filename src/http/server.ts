@@ -57,7 +57,7 @@ export class HttpServer {
   }
 
   /**
-   * Listens. Rejects with the system's code.
+   * Listens. Rejects with the system's code, and the port.
    *
    * @returns URLs of the root: one that reaches the server, and one as it is bound.
    */
@@ -65,7 +65,7 @@ export class HttpServer {
     const server = this.#server.listen(port, host)
     await once(server, 'listening').catch(({ code, message }: NodeJS.ErrnoException) => {
       const reason = code === 'EADDRINUSE' ? 'the port is in use' : message
-      throw Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code })
+      throw Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code, port })
     })
     server.on('error', ({ message }) => {
       this.#warn(`connections that the system refused (${message})`)

@@ -12,9 +12,10 @@ export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold
 export const MAX_ID: number = 10 ** 15 - 1
 const MUST_BE = {
   name: 'must be a string',
-  categoryId: 'must be an integer from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits',
+  categoryId: 'must be an integer',
   status: `must be one of ${PET_STATUSES.join(', ')}, or left out`,
 }
+const RANGE = ' from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
 const HAS_ID = { ok: false, reason: 'id must be left out: the store assigns 1, 2, 3 …' } as const
 
 export function isPetStatus(value: unknown): value is PetStatus {
@@ -47,7 +48,14 @@ export function validateNewPet(input: unknown): Parsed<NewPet> {
 }
 
 function issue(member: keyof typeof MUST_BE, value: unknown): string {
-  return `${member} ${value === undefined ? 'is required and ' : ''}${MUST_BE[member]}`
+  const required = value === undefined ? 'is required and ' : ''
+  const range = member === 'categoryId' && isLarge(value) ? RANGE : ''
+  return `${member} ${required}${MUST_BE[member]}${range}`
+}
+
+function isLarge(value: unknown): boolean {
+  if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER
+  return typeof value === 'bigint'
 }
 
 /** Validates an array of NewPet without ids; the reason names the first invalid item. */

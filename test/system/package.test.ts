@@ -11,9 +11,12 @@ import { Running, USER_ENV } from '../process.ts'
 import { folderOf, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
 import { TESTCONTAINERS, TS_JEST, TYPES } from './consumer-files.ts'
+import { isHere } from './packages.ts'
 import { freePort } from './proxies.ts'
 
 const DOCUMENT = 'docs/testing.md'
+const SHARED = 'A shared server'
+const LANGUAGES = 'Over HTTP, for every other language'
 const NODES = [20, 22, 24, 26]
 const CONFIGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json']
 const SOURCES = [...CONFIGS, 'src', 'README.md', 'LICENSE', 'CHANGELOG.md']
@@ -128,30 +131,32 @@ test('its declarations have a doc for each option, and name nothing that is not 
 })
 
 for (const [example, passes] of Object.entries({
-  'node-test': /pass 2$/m,
-  vitest: /2 passed/,
-  jest: /2 passed/,
-  mocha: /2 passing/,
-  playwright: /2 passed/,
-  python: /Ran 2 tests/,
+  'node-test': /pass 4$/m,
+  vitest: /4 passed/,
+  jest: /4 passed/,
+  mocha: /4 passing/,
+  playwright: /4 passed/,
+  browser: /pass 4$/m,
+  python: /Ran 4 tests/,
   'ts-jest': /1 passed/,
 })) {
-  test(`examples/${example} runs on every Node`, async () => {
+  const skip = example === 'browser' && !isHere('chromium') && 'there is no chromium'
+  test(`examples/${example} runs on every Node`, { skip }, async () => {
     const project = join(folder, example)
     if (example === 'ts-jest') write(project, TS_JEST)
     else cpSync(`examples/${example}`, project, { recursive: true })
     await install(project)
     for (const major of NODES) {
       const PATH = `${dirname(await nodeOf(major))}:${process.env['PATH']}`
-      const more = { PATH, NO_COLOR: '1' }
+      const more = { PATH, NO_COLOR: '1', CHROME: '/usr/bin/chromium' }
       assert.match(await run(project, 'sh', ['-c', 'npm test 2>&1'], more), passes)
     }
   })
 }
 
-function blocksOf(language: string, document: string): string[] {
-  const blocks = documents.blocksOf(document).filter((block) => block.language === language)
-  return blocks.map(({ code }) => code)
+function blocksOf(language: string, document: string, chapter?: string): string[] {
+  const blocks = documents.blocksOf(document, chapter)
+  return blocks.filter((block) => block.language === language).map(({ code }) => code)
 }
 
 test("the documents' TypeScript compiles and runs on every Node", async () => {
@@ -183,6 +188,7 @@ for (const [runtime, evaluate, runs, tests] of [
     const required = client
       .replace(/^import (.*) from (.*)$/gm, 'const $1 = require($2)')
       .replaceAll(/: (string|Promise<Response>)/g, '')
+      .replace(' as ', ': ')
     write(consumer, {
       'first.test.mjs': first,
       'client.mts': client,
@@ -218,16 +224,16 @@ test("the document's Testcontainers example runs", async () => {
   await runNode('containers.mjs')
 })
 
-test("the document's commands run", async (t) => {
-  const [command = '', commands = '', ...more] = blocksOf('sh', DOCUMENT)
-  assert.deepEqual(more, [])
+const strict = 'set -e; curl() { command curl --fail-with-body "$@"; };'
+
+test('the commands for other languages run', async (t) => {
+  const [command = '', commands = ''] = blocksOf('sh', DOCUMENT, LANGUAGES)
   assert.match(command, /^npx petstore-server --port 8080 .* --control-port 8081$/)
   const ports = { 8080: await freePort(), 8081: await freePort() }
   const here = (code: string) => code.replace(/808[01]/g, (port) => `${Reflect.get(ports, port)}`)
   const server = new Running(['sh', '-c', here(command)], { cwd: consumer, detached: true })
   t.after(() => process.kill(-Number(server.process.pid)))
   await server.serves()
-  const strict = 'set -e; curl() { command curl --fail-with-body "$@" && echo; };'
   const shown = await run(consumer, 'sh', ['-c', `${strict}\n${here(commands)}`])
   const [controls = '', ...printed] = shown.split('\n').filter(Boolean)
   const pets = '[{"id":1,"name":"Rex","categoryId":1},{"id":2,"name":"Tom","categoryId":2}]'
@@ -240,4 +246,31 @@ test("the document's commands run", async (t) => {
     '[]',
     pets,
   ])
+})
+
+test('the commands for a shared server run', async (t) => {
+  const [command = '', commands = ''] = blocksOf('sh', DOCUMENT, SHARED)
+  const control = `${await freePort()}`
+  const args = ['sh', '-c', command.replace('8081', control)]
+  const server = new Running(args, { env: { ...USER_ENV, PORT: '0' }, detached: true })
+  t.after(() => process.kill(-Number(server.process.pid)))
+  const { host } = new URL((await server.serves()).url)
+  assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key /)
+  const here = commands.replace('127.0.0.1:8080', host).replace('8081', control)
+  const shown = await run(consumer, 'sh', ['-c', here])
+  const luna = '{"id":13,"name":"Luna","categoryId":1}'
+  const error = '{"code":"injected_fault","message":"A test asked for this fault","status":503}'
+  assert.deepEqual(shown.trim().split('\n'), [
+    luna,
+    '{"operation":"listPets","status":503,"times":1}',
+    error,
+    '[{"id":1,"name":"Rex","categoryId":1,"status":"available"}]',
+    `[${luna}]`,
+    '[]',
+  ])
+})
+
+test('no other command is in the document', () => {
+  const blocks = [SHARED, LANGUAGES].flatMap((chapter) => blocksOf('sh', DOCUMENT, chapter))
+  assert.deepEqual(blocksOf('sh', DOCUMENT), blocks)
 })

@@ -1,0 +1,24 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { APIRequestContext } from '@playwright/test'
+
+interface Api {
+  url: string
+  headers: { authorization: string }
+}
+
+const ATTEMPTS = 4
+const LONGEST_WAIT = 10 // seconds
+
+// The code under test: adds a pet, and tries again a few times while the store is busy.
+export async function addPet(request: APIRequestContext, { url, headers }: Api, data: object): Promise<object> {
+  for (let attempt = 1; ; attempt++) {
+    const response = await request.post(`${url}/pets`, { headers, data })
+    if (response.ok()) return response.json()
+    const error = new Error(`${response.status()} ${await response.text()}`)
+    const isBusy = response.status() === 429 || response.status() === 503
+    if (!isBusy || attempt === ATTEMPTS) throw error
+    const seconds = Number(response.headers()['retry-after'] ?? 0.1 * 2 ** attempt)
+    if (!(seconds <= LONGEST_WAIT)) throw error // also if Retry-After is a date
+    await wait(1000 * seconds)
+  }
+}
