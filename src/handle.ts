@@ -7,7 +7,7 @@ import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
 import type { HttpServer } from './http/server.ts'
-import { check, integer, type Options, RULES, valid, withCode } from './options.ts'
+import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
 import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
 import type { Added, Awaitable } from './pets/store.ts'
 import type { Faults } from './testing/faults.ts'
@@ -57,6 +57,7 @@ export class PetstoreHandle implements Petstore {
 
   get pets(): Pet[] {
     const { store } = this.#core.context
+    if (store.values === undefined) throw misuse('pets must be asked of your own store')
     return Array.from(store.values(), parsePet)
   }
 
@@ -128,11 +129,12 @@ function petIn(added: Added, at: number, all: readonly Added[]): Pet {
   const pet = `Cannot add pet ${at + 1} of ${all.length}`
   if (added.reason === 'store_full')
     throw withCode('store_full', new RangeError(`${pet}: the store has no room for it`))
-  throw withCode('storage_failed', new Error(`${pet}: it could not be stored`))
+  const outcome = added.reason === 'outcome_unknown' ? 'may have been added' : 'could not be stored'
+  throw withCode('storage_failed', new Error(`${pet}: it ${outcome}`))
 }
 
-export function noRoomFor({ length }: readonly NewPet[], { maxStore }: Options): RangeError {
-  const message = `${length} pets do not fit into ${maxStore} bytes`
+export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {
+  const message = `${length} pets do not fit into ${store ? 'the store' : `${maxStore} bytes`}`
   return withCode('store_full', new RangeError(message))
 }
 

@@ -1,6 +1,7 @@
 import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
+import { messageOf } from './guards.ts'
 import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestRecord, Service } from './http/dispatch.ts'
@@ -10,7 +11,7 @@ import { Router } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { MemoryStore, type Store } from './pets/store.ts'
+import { MemoryStore, serve } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
@@ -42,9 +43,19 @@ export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const options = readOptions(given, CREATE_RULES)
   const keyring = new Keyring(options.apiKeys)
   const log = createLog(options.log, keyring, options.logStream ?? process.stdout)
-  const store = new MemoryStore(options.maxStore, log.event)
-  if (!store.reset(options.pets)) throw noRoomFor(options.pets, options)
-  return new PetstoreHandle(assemble(options, keyring, log, store))
+  return new PetstoreHandle(assemble(options, keyring, log, makeStore(options, log)))
+}
+
+/** The store without a file, with its initial pets. */
+function makeStore(options: Options, log: Log): Context['store'] {
+  const { store, pets, maxStore } = options
+  if (store !== undefined) {
+    const report = countingReport((line) => log.event('error', line))
+    return serve(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
+  }
+  const memory = new MemoryStore(maxStore, log.event)
+  if (memory.reset(pets)) return memory
+  throw noRoomFor(pets, options)
 }
 
 /** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
@@ -62,7 +73,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   const log = createLog(options.log, keyring, options.logStream ?? process.stdout)
   const store =
     snapshot === undefined
-      ? new MemoryStore(maxStore, log.event)
+      ? makeStore(options, log)
       : await stored(openSnapshotStore(snapshot, maxStore, log.event))
   const core = assemble(options, keyring, log, store)
   const petstore = new PetstoreHandle(core)
@@ -70,6 +81,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   core.server = server
   try {
     if (store.size === 0 && options.pets.length > 0) await petstore.reset()
+    if (options.store && options.pets.length > 0) await stored(store.get(1)) // fills it
     const { url, bound } = await server.listen(options.port, options.host)
     petstore.url = url + options.basePath
     const boundControls = await startControls(core, petstore, limits)
@@ -82,7 +94,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
 
 const MAX_CONTROL_BODY = 64 * 2 ** 20
 
-function assemble(options: Options, keyring: Keyring, log: Log, store: Store): Core {
+function assemble(options: Options, keyring: Keyring, log: Log, store: Context['store']): Core {
   const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
   const context: Context = { store, basePath, page, getPetState, isDraining: false }
   const table = routes(context)
