@@ -69,6 +69,7 @@ export class PetstoreHandle implements Petstore {
 
   get pets(): Pet[] {
     const { store } = this.#own.context
+    if (store.values === undefined) throw misuse('pets must be asked of your own store')
     return Array.from(store.values(), parsePet)
   }
 
@@ -145,11 +146,12 @@ function petIn(added: Added, at: number, all: readonly Added[]): Pet {
   const pet = `Cannot add pet ${at + 1} of ${all.length}`
   if (added.reason === 'store_full')
     throw withCode('store_full', new RangeError(`${pet}: the store has no room for it`))
-  throw withCode('storage_failed', new Error(`${pet}: it could not be stored`))
+  const outcome = added.reason === 'outcome_unknown' ? 'may have been added' : 'could not be stored'
+  throw withCode('storage_failed', new Error(`${pet}: it ${outcome}`))
 }
 
-export function noRoomFor({ length }: readonly NewPet[], { maxStore }: Options): RangeError {
-  const message = `${length} pets do not fit into ${maxStore} bytes`
+export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {
+  const message = `${length} pets do not fit into ${store ? 'the store' : `${maxStore} bytes`}`
   return withCode('store_full', new RangeError(message))
 }
 

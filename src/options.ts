@@ -6,9 +6,10 @@ import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
 import type { Parsed } from './pets/json.ts'
 import { validateSeed } from './pets/pet.ts'
-import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions } from './types.ts'
+import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions, Store } from './types.ts'
 
-type WithDefault = Exclude<keyof StartOptions, 'cors' | 'logStream' | 'snapshot' | 'controlPort'>
+type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort'
+type WithDefault = Exclude<keyof StartOptions, NoDefault>
 export type Options = StartOptions & { [K in WithDefault]: NonNullable<StartOptions[K]> }
 
 const MIB = 2 ** 20
@@ -96,8 +97,13 @@ const isOrigin = (text: string) =>
 // Array.from turns holes, which `every` skips, into undefined.
 const isStrings = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && Array.from(value).every(isString)
+const hasFunctions = (value: unknown, names: readonly string[]) =>
+  isRecord(value) && names.every((name) => typeof value[name] === 'function')
 const isWritable = (value: unknown): value is Writable =>
-  isRecord(value) && ['write', 'listenerCount'].every((name) => typeof value[name] === 'function')
+  hasFunctions(value, ['write', 'listenerCount'])
+const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
+const isStore = (value: unknown): value is Store => hasFunctions(value, STORE)
+const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore']
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: text(
@@ -113,6 +119,8 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   pets: rule('an array of NewPet', Array.isArray),
   maxBody: integer(1, 256 * MIB),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
+  // A secret: it may hold a password.
+  store: { ...rule(`an object with the functions ${STORE.join(', ')}`, isStore), isSecret: true },
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
   strict: BOOLEAN,
@@ -146,6 +154,8 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
     throw misuse('storePerKey must be without a snapshot')
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
+  const other = members.find(([name, value]) => NOT_WITH_STORE.includes(name) && value !== false)
+  if (given.store && other) throw misuse(`${other[0]} must be left out with store`)
   const pets = valid('pets', validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), pets }
 }

@@ -1,6 +1,7 @@
 import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
+import { messageOf } from './guards.ts'
 import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
@@ -10,7 +11,7 @@ import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { type Account, MemoryStore, type Store } from './pets/store.ts'
+import { type Account, MemoryStore, serve } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
@@ -42,9 +43,19 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const options = readOptions(given, CREATE_RULES)
   const base = baseOf(options, given)
-  const store = new MemoryStore(options.maxStore, base.log.event)
-  if (!store.reset(options.pets)) throw noRoomFor(options.pets, options)
-  return new PetstoreHandle(assemble({ ...base, store }))
+  return new PetstoreHandle(assemble({ ...base, store: makeStore(options, base.log) }))
+}
+
+/** The store without a file, with its initial pets. */
+function makeStore(options: Options, log: Log): Context['store'] {
+  const { store, pets, maxStore } = options
+  if (store !== undefined) {
+    const report = countingReport((line) => log.event('error', line))
+    return serve(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
+  }
+  const memory = new MemoryStore(maxStore, log.event)
+  if (memory.reset(pets)) return memory
+  throw noRoomFor(pets, options)
 }
 
 /** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
@@ -59,17 +70,17 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   const options = readOptions(given, RULES)
   const { snapshot, maxStore, pets } = options
   const base = baseOf(options, given)
-  const { event } = base.log
   const store =
     snapshot === undefined
-      ? new MemoryStore(maxStore, event)
-      : await stored(openSnapshotStore(snapshot, maxStore, event))
+      ? makeStore(options, base.log)
+      : await stored(openSnapshotStore(snapshot, maxStore, base.log.event))
   const core = assemble({ ...base, store })
   const server = makeServer(core, core.service, limits)
   core.server = server
   try {
     const isMissing = store.size === 0 && pets.length > 0
     if (isMissing && !(await stored(store.reset(pets)))) throw noRoomFor(pets, options)
+    if (options.store && pets.length > 0) await stored(store.get(1)) // fills it
     const { url, bound } = await server.listen(options.port, options.host)
     core.url = url + options.basePath
     const boundControls = await startControls(core, limits)
@@ -124,7 +135,7 @@ function storesFor(
   })
 }
 
-function assemble(parts: Base & { store: Store }, account?: Account): Core {
+function assemble(parts: Base & { store: Context['store'] }, account?: Account): Core {
   const { options, keyring, log, store, stores } = parts
   const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
   const isAnyKeyValid = stores?.isAnyKeyValid ?? false

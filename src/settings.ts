@@ -16,7 +16,8 @@ import {
 import { DEFAULTS, hintFor, integer, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
-export interface Config extends Omit<StartOptions, 'apiKeys' | 'pets' | 'journal' | 'logStream'> {
+type NotSet = 'apiKeys' | 'pets' | 'store' | 'journal' | 'logStream'
+export interface Config extends Omit<StartOptions, NotSet> {
   port: number
   host: string
   apiKey?: readonly string[]

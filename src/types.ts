@@ -1,28 +1,9 @@
 /// <reference types="node" preserve="true" />
 import type { RequestListener } from 'node:http'
 import type { Writable } from 'node:stream'
+import type { NewPet, Pet, Store } from './store-types.ts'
 
-/** A 64-bit signed integer: a number where that is exact, a bigint beyond ±(2^53-1). */
-export type Int64 = number | bigint
-
-/** Availability of a pet: the contract's enumeration PetStatus. */
-export type PetStatus = 'available' | 'pending' | 'sold'
-
-/** What a client sends to add a pet: the contract's NewPet. */
-export interface NewPet {
-  /** Any string, even an empty one; kept code unit for code unit. */
-  name: string
-  /** Identifier of the category the pet belongs to, from -2^63 to 2^63-1. */
-  categoryId: Int64
-  /** When omitted it stays omitted: the contract gives no initial status. */
-  status?: PetStatus | undefined
-}
-
-/** A pet as the service returns it: the contract's Animal (Pet). */
-export interface Pet extends NewPet {
-  /** Assigned by the service: 1, 2, 3 …; never reused. */
-  id: number
-}
+export type * from './store-types.ts'
 
 /** Whether getPet is deprecated, as in the contract, or gone, as after its removal. */
 export type GetPetState = 'deprecated' | 'gone'
@@ -45,6 +26,8 @@ export interface PetstoreOptions {
    * less in a small container.
    */
   maxStore?: number | undefined
+  /** A store of one's own, such as a database; without `maxStore`. Memory by default. */
+  store?: Store | undefined
   /** `gone`: getPet responds 410, as after its removal in 2030. `deprecated` by default. */
   getPetState?: GetPetState | undefined
   /** Time before the response of each operation; 0 by default. */
@@ -111,7 +94,7 @@ export interface Petstore extends AsyncDisposable {
   readonly listener: RequestListener
   /** With `storePerKey`, the petstore of a key. If it is closed, the key begins another. */
   of(apiKey: string): Petstore
-  /** The pets in the store, in ascending order of id. Each access makes a copy. */
+  /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
   /** The latest requests, in order of arrival, at most 16 Mi characters. Each access copies. */
   readonly requests: RecordedRequest[]

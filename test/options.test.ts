@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { getHeapStatistics } from 'node:v8'
 import { createPetstore, startPetstore } from '../src/petstore.ts'
+import { MemoryStore } from '../src/pets/store.ts'
 import { FakeStream, folderOf } from './support.ts'
 
 interface Option {
@@ -56,6 +57,11 @@ const OPTIONS: Record<string, Option> = {
   },
   maxBody: integer(1, 256 * 2 ** 20),
   maxStore: integer(1, HALF_OF_HEAP),
+  store: {
+    mustBe: 'an object with the functions page, get, add, reset, isWritable, close',
+    good: [new MemoryStore(1_000)],
+    misshapen: ['postgres://a:secret@b/c', {}, { ...new MemoryStore(1_000), add: true }],
+  },
   getPetState: oneOf('deprecated', 'gone'),
   delay: {
     mustBe: 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX',
@@ -122,7 +128,7 @@ async function assertRejected(
 const ALL_OPTIONS = Object.entries({ ...OPTIONS, ...SOCKET_OPTIONS })
 for (const [name, { mustBe, good, misshapen, outOfRange = [] }] of ALL_OPTIONS) {
   const rejects = async (value: unknown, error: 'TypeError' | 'RangeError') => {
-    const shown = name === 'apiKeys' ? '' : `${show(value)} `
+    const shown = name === 'apiKeys' || name === 'store' ? '' : `${show(value)} `
     const line = `${name} ${shown}must be ${mustBe}`
     const message = name === 'maxStore' ? /^maxStore .*must be .*max-old-space-size/s : line
     if (name in OPTIONS) return assertRejected({ [name]: value }, message, error)
@@ -160,9 +166,21 @@ test('options must be an object, and a long value is abbreviated to one line', a
   await assertRejected(array, /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /)
 })
 
+test('store is refused with snapshot and with maxStore', async () => {
+  const store = new MemoryStore(1_000)
+  const message = 'maxStore must be left out with store'
+  await assertRejected({ store, maxStore: 1_000 }, message)
+  const starting = startPetstore({ store, snapshot: `${folderOf()}/pets.json` })
+  await assert.rejects(starting, {
+    name: 'TypeError',
+    code: 'invalid_option',
+    message: /^snapshot/,
+  })
+})
+
 test('an unknown option is rejected by a list of the known ones, without its value', async () => {
   const known =
-    'known are basePath, apiKeys, pets, maxBody, maxStore, getPetState, ' +
+    'known are basePath, apiKeys, pets, maxBody, maxStore, store, getPetState, ' +
     'delay, strict, storePerKey, page, cors, journal, log[^=]*$'
   const hints = {
     apiKey: ': it is apiKeys',

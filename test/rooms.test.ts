@@ -34,7 +34,8 @@ const IMPORTS = new Map(FILES.map((path) => [path, importsOf(path)]))
 
 const FORBIDDEN: readonly { in: RegExp; imports: RegExp; unless?: RegExp }[] = [
   { in: /^pets\//, imports: /^(?!pets\/|types\.ts|guards\.ts|node:)/ },
-  { in: /^(?:types|guards)\.ts/, imports: /^(?!node:)/ },
+  { in: /^types\.ts/, imports: /^(?!store-types\.ts|node:)/ },
+  { in: /^(?:store-types|guards)\.ts/, imports: /^(?!node:)/ },
   { in: /^http\//, imports: /^(?!http\/|guards\.ts|node:)/ },
   // An operation knows no IncomingMessage.
   { in: /^api\//, imports: /^(?!api\/|http\/|pets\/|types\.ts|guards\.ts|node:(?!http))/ },
@@ -81,7 +82,7 @@ describe('the imports of src/', () => {
       return rooms.slice(1).map((room, at) => `${rooms[at]} --> ${room}`)
     })
     const roomOf = (path: string) => path.replace(/\/.*|\.ts$/, '')
-    const isEverywhere = (path: string) => path === 'types.ts' || path === 'guards.ts'
+    const isEverywhere = (path: string) => /^(?:(?:store-)?types|guards)\.ts$/.test(path)
     const arrows = new Set<string>()
     for (const [path, imports] of IMPORTS) {
       for (const one of imports) {
@@ -125,18 +126,18 @@ describe('the code', () => {
     for (const path of FILES) assert.doesNotMatch(read(`src/${path}`), /prettier-ignore/, path)
   })
 
-  test('of src/ has at most 250 lines a file, 40 a function, and 5,060 in 41 files', () => {
+  test('of src/ has at most 250 lines a file, 40 a function, and 5,175 in 42 files', () => {
     const lengths = FILES.map((path) => linesOf(`src/${path}`).length)
     for (const [at, length] of lengths.entries()) assert.ok(length <= 250, FILES[at])
     for (const path of FILES) {
       for (const { name, length } of functionsOf(`src/${path}`)) assert.ok(length <= 40, name)
     }
     const total = lengths.reduce((sum, length) => sum + length, 0)
-    assert.ok(total <= 5_060, `${total} lines`)
-    assert.ok(FILES.length <= 41, `${FILES.length} files`)
+    assert.ok(total <= 5_175, `${total} lines`)
+    assert.ok(FILES.length <= 42, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 73,400 bytes of logic, however it is written', () => {
+  test('of src/ has at most 75,340 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -147,11 +148,11 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 73_400, `${bytes} bytes`)
+    assert.ok(bytes <= 75_340, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 11,925 lines', () => {
+  test('of test/ has at most 12,201 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 11_925, `${total} lines`)
+    assert.ok(total <= 12_201, `${total} lines`)
   })
 })

@@ -49,10 +49,11 @@ const OPERATION_ERRORS = {
   noPet: [404, 'not_found', 'There is no pet with this id'],
   gone: [410, 'gone', 'This operation is removed: use GET /pets with the status filter'],
   noOrders: [501, 'not_implemented', 'The interface mentions orders but does not specify them'],
-  notStored: [503, 'storage_failed', 'The pet could not be stored and was not added: try again'],
-  notWritable: [503, 'storage_failed', 'The snapshot cannot be written'],
+  storage_failed: [503, 'storage_failed', 'The pet was not added: try again'],
+  outcome_unknown: [503, 'storage_failed', 'The store failed: the pet may have been added'],
+  noStore: [503, 'storage_failed', 'The store cannot be used: try again'],
   draining: [503, 'not_ready', 'The server is stopping'],
-  full: [507, 'store_full', 'The store has no room for this pet'],
+  store_full: [507, 'store_full', 'The store has no room for this pet'],
 } as const
 
 type ErrorName = Problem | keyof typeof OPERATION_ERRORS

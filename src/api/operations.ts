@@ -2,12 +2,13 @@ import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { type GetPetState, validateNewPet } from '../pets/pet.ts'
-import type { Added, Store } from '../pets/store.ts'
+import type { LocalStore } from '../pets/store.ts'
+import type { Added, Awaitable, Page, Store } from '../types.ts'
 import { refuse } from './errors.ts'
 import { createListQueryReader } from './query.ts'
 
 export interface Context {
-  readonly store: Store
+  readonly store: Store & Partial<LocalStore>
   readonly basePath: string
   readonly page: boolean
   readonly isAnyKeyValid: boolean
@@ -25,13 +26,20 @@ export function listPets(context: Context): Handler {
   return ({ query }) => {
     const read = readListQuery(query)
     if (!read.ok) return refuse('badQuery', read.reason)
-    const { json, next } = context.store.page(read.value)
-    if (next === undefined) return { status: 200, body: json }
-    const { limit, status } = read.value
-    const filter = status === undefined ? '' : `&status=${status}`
-    const target = `${context.basePath}/pets?limit=${limit}${filter}&after=${next}`
-    return { status: 200, body: json, headers: ['Link', `<${target}>; rel="next"`] }
+    return respondWith(context.store.page(read.value), ({ json, next }: Page) => {
+      if (next === undefined) return { status: 200, body: json }
+      const { limit, status } = read.value
+      const filter = status === undefined ? '' : `&status=${status}`
+      const target = `${context.basePath}/pets?limit=${limit}${filter}&after=${next}`
+      return { status: 200, body: json, headers: ['Link', `<${target}>; rel="next"`] }
+    })
   }
+}
+
+/** Responds to what a store returns, at once unless that is a promise. */
+function respondWith<T>(value: Awaitable<T>, respond: (value: T) => Reply): Awaitable<Reply> {
+  if (!(value instanceof Promise)) return respond(value)
+  return value.then(respond, () => refuse('noStore'))
 }
 
 export function createPet(context: Context): Handler {
@@ -41,13 +49,12 @@ export function createPet(context: Context): Handler {
     if (!input.ok) return refuse('badJson', input.reason)
     const pet = validateNewPet(input.value)
     if (!pet.ok) return refuse('badPet', pet.reason)
-    const added = context.store.add(pet.value)
-    return added instanceof Promise ? added.then(respond) : respond(added)
+    return respondWith(context.store.add(pet.value), respond)
   }
 }
 
 function created(basePath: string, added: Added): Reply {
-  if (!added.ok) return refuse(added.reason === 'store_full' ? 'full' : 'notStored')
+  if (!added.ok) return refuse(added.reason)
   return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
 }
 
@@ -68,10 +75,11 @@ export function getPet(context: Context): Handler {
   const gone = { ...refuse('gone'), headers: removal }
   const headers = ['Deprecation', DEPRECATION, ...removal]
   const noPet = { ...refuse('noPet'), headers }
+  const respond = (body: string | undefined) =>
+    body === undefined ? noPet : { status: 200, body, headers }
   return ({ param: petId }) => {
     if (context.getPetState === 'gone') return gone
-    const body = PET_ID.test(petId) ? context.store.get(Number(petId)) : undefined
-    return body === undefined ? noPet : { status: 200, body, headers }
+    return PET_ID.test(petId) ? respondWith(context.store.get(Number(petId)), respond) : noPet
   }
 }
 
@@ -87,6 +95,6 @@ export function livez(): Handler {
 export function readyz(context: Context): Handler {
   return async () => {
     if (context.isDraining) return refuse('draining')
-    return (await context.store.isWritable()) ? OK : refuse('notWritable')
+    return (await context.store.isWritable()) ? OK : refuse('noStore')
   }
 }

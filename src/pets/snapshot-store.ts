@@ -4,7 +4,7 @@ import { messageOf } from '../guards.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
-import type { Added, Page, PageQuery, Report, Store } from './store.ts'
+import type { Added, LocalStore, Page, PageQuery, Report } from './store.ts'
 import { FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
@@ -26,7 +26,7 @@ export async function openSnapshotStore(
   file: string,
   maxBytes: number,
   report: Report,
-): Promise<Store> {
+): Promise<LocalStore> {
   const path = await realPathOf(file)
   const release = await takeLock(path)
   try {
@@ -45,7 +45,7 @@ export async function openSnapshotStore(
  * the next one, and are acknowledged when they are on disk. Folding writes the snapshot from
  * memory, and empties the journal.
  */
-class SnapshotStore implements Store {
+class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
   #memory: MemoryStore
   readonly #release: () => Promise<void>

@@ -1,42 +1,23 @@
+import type { Added, Awaitable, Page, PageQuery, Store } from '../types.ts'
 import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
 
-export type Awaitable<T> = T | Promise<T>
-
-/** At most `limit` pets with ids above `after`, of one status if one is given. */
-export type PageQuery = Readonly<{ limit: number; after: number; status?: PetStatus }>
-
-/** A page: its JSON array, and the id to continue after; undefined on the last page. */
-export type Page = Readonly<{ json: string; next: number | undefined }>
-
-/** The new pet's id and JSON, or the code of the error. */
-export type Added =
-  { ok: true; id: number; json: string } | { ok: false; reason: 'store_full' | 'storage_failed' }
+export type { Added, Awaitable, Page, PageQuery } from '../types.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
-/** Keeps pets under ascending ids, which it assigns. */
-export interface Store {
+/** A store of this process. Its `add` and `isWritable` never reject. */
+export interface LocalStore extends Store {
   readonly size: number
   readonly bytes: number
-  page(query: PageQuery): Page
-  /** The JSON of a pet. */
-  get(id: number): string | undefined
   /** The JSON of all pets, in ascending order of id. */
   values(): Iterable<string>
-  /** Adds a pet under the next id. Never rejects. */
-  add(pet: NewPet): Awaitable<Added>
-  /** Replaces all pets, ids from 1 if they have none; false, with no change, if they do not fit. */
-  reset(pets: readonly Seed[]): Awaitable<boolean>
-  /** Whether pets can be added. Never rejects. */
-  isWritable(): Awaitable<boolean>
-  /** Resolves when everything acknowledged is stored. Nothing can be added afterwards. */
-  close(): Awaitable<void>
 }
 
 /** A pet that may be kept under its id. */
 export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
 export const FULL: Added = { ok: false, reason: 'store_full' }
+const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
 // V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
@@ -52,7 +33,7 @@ export interface Account {
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
-export class MemoryStore implements Store {
+export class MemoryStore implements LocalStore {
   readonly maxBytes: number
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
@@ -196,6 +177,42 @@ export class MemoryStore implements Store {
     const limit = `${this.maxBytes} bytes of the store`
     this.#report?.('warn', `pets take 80 % of the ${limit}, beyond which creates get 507`)
     this.#report = undefined
+  }
+}
+
+/** A store of the user's: fills it on its first use, reports what fails, and rejects only reads. */
+export function serve(
+  store: Store,
+  initial: readonly Seed[],
+  report: (failure: unknown) => void,
+): Store {
+  let filling: Promise<void> | undefined
+  let closing: Promise<void> | undefined
+  const fill = async () => {
+    const { json } = await store.page({ limit: 1, after: 0 })
+    if (json === '[]' && !(await store.reset(initial))) throw new Error('the pets do not fit')
+  }
+  const ask = async <T>(work: () => Awaitable<T>): Promise<T> => {
+    try {
+      if (initial.length > 0) filling = filling?.catch(fill) ?? fill()
+      await filling
+      return await work()
+    } catch (error) {
+      report(error)
+      throw error
+    }
+  }
+  return {
+    page: (query) => ask(() => store.page(query)),
+    get: (id) => ask(() => store.get(id)),
+    async add(pet) {
+      const added = await ask(() => store.add(pet)).catch(() => UNKNOWN)
+      if (!added.ok && added.cause !== undefined) report(added.cause)
+      return added
+    },
+    reset: (pets) => ask(() => store.reset(pets)),
+    isWritable: () => ask(() => store.isWritable()).catch(() => false),
+    close: () => (closing ??= new Promise((resolve) => resolve(store.close()))),
   }
 }
 

@@ -1,6 +1,7 @@
 import { isApiKey, Keyring, tokenOf } from '../http/bearer.ts'
 import { withCode } from '../options.ts'
-import type { Account, Awaitable, Store } from '../pets/store.ts'
+import type { Account } from '../pets/store.ts'
+import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
 import type { RequestLog } from './requests.ts'
 

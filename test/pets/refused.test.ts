@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto'
 import fs from 'node:fs'
 import { test } from 'node:test'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
-import type { Store } from '../../src/pets/store.ts'
+import type { LocalStore } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 import { Disk, fill, read } from '../system/power-cut-disk.ts'
 
@@ -26,7 +26,7 @@ const random = new Random(SEED)
 let images = 0
 
 /** Fails steps of a change, and checks what is left. False if there are fewer steps. */
-async function failSteps(change: (store: Store) => unknown, first: number, last: number) {
+async function failSteps(change: (store: LocalStore) => unknown, first: number, last: number) {
   fill(DATA, new Map())
   fs.writeFileSync(RECORD, '')
   const store = await open(DATA)
@@ -54,8 +54,8 @@ async function failSteps(change: (store: Store) => unknown, first: number, last:
 }
 
 test(`what is refused is in none of at least ${IMAGES} images (SEED=${SEED})`, async () => {
-  const reset = (store: Store) => store.reset(Array(random.pick([1, 50])).fill(petOf('fresh')))
-  const add = (store: Store) => store.add(petOf('more'))
+  const reset = (store: LocalStore) => store.reset(Array(random.pick([1, 50])).fill(petOf('fresh')))
+  const add = (store: LocalStore) => store.add(petOf('more'))
   while (images < IMAGES) {
     let step = 1
     while (await failSteps(add, step, step)) step++

@@ -9,7 +9,7 @@ import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import type { NewPet } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
-import type { Store } from '../../src/pets/store.ts'
+import type { LocalStore } from '../../src/pets/store.ts'
 import { folderOf, Random } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
@@ -27,9 +27,9 @@ const LINES = [
 const FILE = `[\n${LINES.join(',\n')}\n]\n`
 const FAILED = { ok: false, reason: 'storage_failed' }
 
-const reports = new WeakMap<Store, string[]>()
+const reports = new WeakMap<LocalStore, string[]>()
 
-async function open(t: TestContext, path: string): Promise<Store> {
+async function open(t: TestContext, path: string): Promise<LocalStore> {
   const lines: string[] = []
   const report = (level: string, message: string) => lines.push(`${level}: ${message}`)
   const store = await openSnapshotStore(path, 1e9, report)
@@ -49,7 +49,7 @@ function filed(t: TestContext, file?: string | Buffer, journal?: string | Buffer
   return path
 }
 
-function all(store: Store): string[] {
+function all(store: LocalStore): string[] {
   return [...store.values()]
 }
 
@@ -66,7 +66,7 @@ function copyOf(path: string): string {
 }
 
 /** Retries an addition until it succeeds: the first ones fail as the store notices the change. */
-async function recover(store: Store): Promise<void> {
+async function recover(store: LocalStore): Promise<void> {
   while (!(await store.add(REX)).ok);
 }
 

@@ -27,8 +27,9 @@ const DEPENDENCIES = {
   bun: '1.4.5',
   deno: '2.9.6',
 }
-const PUBLIC_TYPES = words(`Delay Fault GetPetState Int64 NewPet OperationId Pet PetStatus Petstore
-  PetstoreErrorCode PetstoreOptions RecordedOperation RecordedRequest StartOptions WaitOptions`)
+const PUBLIC_TYPES = words(`Added Awaitable Delay Fault GetPetState Int64 NewPet OperationId Page
+  PageQuery Pet PetStatus Petstore PetstoreErrorCode PetstoreOptions RecordedOperation
+  RecordedRequest StartOptions Store WaitOptions`)
 const folder = folderOf()
 /** A user's project, outside of the repository, with the packed file installed. */
 const consumer = `${folder}/consumer`
@@ -77,7 +78,7 @@ before(async () => {
 })
 
 test('the package has only the build, README and LICENSE, and depends on nothing', async () => {
-  const built = /^package\/dist\/(?!stale)(?:[\w-]+\.(?:c?js|json|html)|types\/\w+\.d\.ts)$/
+  const built = /^package\/dist\/(?!stale)(?:[\w-]+\.(?:c?js|json|html)|types\/[\w-]+\.d\.ts)$/
   const files = (await run(folder, 'tar', ['-tzf', packed])).trim().split('\n')
   const others = files.filter((path) => !built.test(path)).sort()
   assert.deepEqual(others, ['package/LICENSE', 'package/README.md', 'package/package.json'])
@@ -115,8 +116,8 @@ test('its declarations have a doc for each option, and name nothing that is not 
   const folder = join(consumer, 'node_modules/petstore-server/dist/types')
   const declarations = (name: string) => readFileSync(join(folder, `${name}.d.ts`), 'utf8')
   const [index, petstore] = [declarations('index'), declarations('petstore')]
-  const types = declarations('types')
-  assert.equal(readdirSync(folder).length, 3)
+  const types = `${declarations('types')}${declarations('store-types')}`
+  assert.equal(readdirSync(folder).length, 4)
   const lines = types.split('\n')
   for (const [at, line] of lines.entries())
     if (/^ {4}\w+\?: (?!undefined|false)/.test(line))
@@ -126,7 +127,7 @@ test('its declarations have a doc for each option, and name nothing that is not 
   assert.deepEqual(namesIn(petstore), ['createPetstore', 'startPetstore'])
   assert.deepEqual(namesIn(types), PUBLIC_TYPES.sort())
   const imported = `${index}${petstore}${types}`.matchAll(/(?:from |import\()'(.*?)'/g)
-  const published = ['./petstore.ts', './types.ts', 'node:http', 'node:stream']
+  const published = ['./petstore.ts', './types.ts', './store-types.ts', 'node:http', 'node:stream']
   for (const [, path = ''] of imported) assert.ok(published.includes(path), path)
 })
 

@@ -1,0 +1,162 @@
+// The option `store`: pets that something else keeps, which takes time and can fail.
+import assert from 'node:assert/strict'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { test, type TestContext } from 'node:test'
+import { createPetstore, type NewPet, type Store } from '../src/index.ts'
+import { MemoryStore } from '../src/pets/store.ts'
+import { DEMO_PETS } from './demo.ts'
+import { assertError, check, FakeStream, KEY, send, start } from './support.ts'
+import { assertConforms } from './verify.ts'
+
+const REX: NewPet = { name: 'Rex', categoryId: 2n ** 62n, status: 'sold' }
+const BODY = '{"name":"Rex","categoryId":1}'
+const LIST = { limit: 1, after: 0 }
+
+/** A store that answers in a later turn of the event loop, unless `failure` says how it fails. */
+class SlowStore implements Store {
+  readonly pets: MemoryStore = new MemoryStore(1e9)
+  failure: ((work: () => unknown) => never) | undefined
+  calls: string[] = []
+
+  page: Store['page'] = (query) => this.#later('page', () => this.pets.page(query))
+  get: Store['get'] = (id) => this.#later('get', () => this.pets.get(id))
+  add: Store['add'] = (pet) => this.#later('add', () => this.pets.add(pet))
+  reset: Store['reset'] = (pets) => this.#later('reset', () => this.pets.reset(pets))
+  isWritable: Store['isWritable'] = () => this.#later('isWritable', () => true)
+  close: Store['close'] = () => this.#later('close', () => {})
+
+  async #later<T>(name: string, work: () => T): Promise<T> {
+    this.calls.push(name)
+    await nextTurn()
+    return this.failure === undefined ? work() : this.failure(work)
+  }
+}
+
+const FAILURES: Record<string, (store: SlowStore) => void> = {
+  rejects: (store) => {
+    store.failure = () => assert.fail('the disk is on fire')
+  },
+  throws: (store) => {
+    const fail = () => assert.fail('the disk is on fire')
+    Object.assign(store, { page: fail, get: fail, add: fail, isWritable: fail })
+  },
+}
+
+async function serve(t: TestContext, store: Store, pets: readonly NewPet[] = []) {
+  const logStream = new FakeStream()
+  return { petstore: await start(t, { store, pets, log: 'text', logStream }), logStream }
+}
+
+test('a store that answers by promises keeps every rule, over a socket', async (t) => {
+  const pets = [...DEMO_PETS, ...DEMO_PETS]
+  const { petstore } = await serve(t, new SlowStore(), pets)
+  const tap = await assertConforms(petstore.url)
+  assert.doesNotMatch(tap, /# SKIP/)
+})
+
+test('createPetstore() serves it in process', async () => {
+  const store = new SlowStore()
+  await using petstore = createPetstore({ store, pets: [REX] })
+  const response = await petstore.fetch(`${petstore.url}/pets/1`, petstore)
+  assert.equal(await response.text(), store.pets.get(1))
+  assert.deepEqual(await petstore.add([REX]), [{ id: 2, ...REX }])
+  await petstore.reset()
+  assert.equal(store.pets.size, 1)
+})
+
+test('petstore.pets says to ask the store', async (t) => {
+  const { petstore } = await serve(t, new SlowStore())
+  const message = 'pets must be asked of your own store'
+  assert.throws(() => petstore.pets, { name: 'TypeError', code: 'invalid_option', message })
+})
+
+for (const [fails, fail] of Object.entries(FAILURES)) {
+  test(`while it ${fails}, requests get 503 and the log says why; then all is well`, async (t) => {
+    const store = new SlowStore()
+    const { petstore, logStream } = await serve(t, store, [REX])
+    const whole = { ...store }
+    fail(store)
+    for (const path of ['/v1/pets', '/v1/pets/1', '/readyz'])
+      assertError(await send(petstore, 'GET', path), 503, 'storage_failed')
+    const added = await send(petstore, 'POST', '/v1/pets', { body: BODY })
+    const message = assertError(added, 503, 'storage_failed')
+    assert.equal(message, 'The store failed: the pet may have been added')
+    await logStream.until(/error: the store failed: the disk is on fire: 1\n/)
+    assert.doesNotMatch(logStream.text, / 500 /)
+    await assert.rejects(petstore.add([REX]), {
+      code: 'storage_failed',
+      message: 'Cannot add pet 1 of 1: it may have been added',
+    })
+    Object.assign(store, whole)
+    await check(petstore, 'GET', '/readyz', 200)
+    await check(petstore, 'GET', '/v1/pets/1', 200)
+    await check(petstore, 'POST', '/v1/pets', 201, { body: BODY })
+  })
+}
+
+test('a create that surely failed says that the pet was not added, and the log why', async (t) => {
+  const store = new SlowStore()
+  store.add = () => ({ ok: false, reason: 'storage_failed', cause: new Error('no connection') })
+  const { petstore, logStream } = await serve(t, store)
+  const answer = await send(petstore, 'POST', '/v1/pets', { body: BODY })
+  const message = assertError(answer, 503, 'storage_failed')
+  assert.equal(message, 'The pet was not added: try again')
+  await logStream.until(/the store failed: no connection: 1\n/)
+  store.add = () => ({ ok: false, reason: 'store_full' })
+  await check(petstore, 'POST', '/v1/pets', '507 store_full', { body: BODY })
+})
+
+test('initial pets fill it only if it is empty, and before anything else', async () => {
+  const store = new SlowStore()
+  await using first = createPetstore({ store, pets: [{ ...REX, id: 7 }] })
+  const asks = [1, 2].map(() => first.fetch(`${first.url}/pets`, first))
+  for (const response of await Promise.all(asks)) assert.match(await response.text(), /^\[\{"id":7/)
+  assert.equal(store.calls.filter((name) => name === 'reset').length, 1)
+  await first.add([REX])
+  await using second = createPetstore({ store, pets: [REX] })
+  await second.add([REX])
+  assert.equal(store.pets.size, 3)
+})
+
+test('filling it is tried again after a failure', async () => {
+  const store = new SlowStore()
+  FAILURES['rejects']?.(store)
+  await using petstore = createPetstore({ store, pets: [REX] })
+  const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
+  assert.deepEqual([(await list()).status, (await list()).status], [503, 503])
+  store.failure = undefined
+  assert.match(await (await list()).text(), /^\[\{"id":1/)
+})
+
+test('startPetstore() fills it before it resolves, and rejects if it cannot', async (t) => {
+  const store = new SlowStore()
+  await serve(t, store, [REX])
+  assert.equal(store.pets.page(LIST).next ?? store.pets.size, 1)
+  const failing = new SlowStore()
+  FAILURES['rejects']?.(failing)
+  const message = 'the disk is on fire'
+  await assert.rejects(serve(t, failing, [REX]), { code: 'storage_failed', message })
+  const small = new SlowStore()
+  small.reset = () => false
+  await assert.rejects(serve(t, small, [REX]), { code: 'storage_failed', message: /do not fit/ })
+})
+
+test('reset() says if pets do not fit', async (t) => {
+  const store = new SlowStore()
+  const { petstore } = await serve(t, store)
+  store.reset = () => false
+  const message = '1 pets do not fit into the store'
+  await assert.rejects(petstore.reset([REX]), { code: 'store_full', message })
+})
+
+test('it is closed once, after the last request', async () => {
+  const store = new SlowStore()
+  const petstore = createPetstore({ store, apiKeys: [KEY] })
+  await Promise.all([petstore.close(), petstore.close()])
+  await petstore.close()
+  assert.deepEqual(store.calls, ['close'])
+  const failing = new SlowStore()
+  failing.close = () => assert.fail('the disk is on fire')
+  const closing = createPetstore({ store: failing }).close()
+  await assert.rejects(closing, { code: 'storage_failed', message: 'the disk is on fire' })
+})
