@@ -138,35 +138,40 @@ function logStart(launched: Launched): void {
   const { url, controlUrl } = petstore
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
   const keys = stores?.isAnyKeyValid ? 'any' : apiKeys.length
-  const place = stores ? 'the store of each' : snapshot
+  const place = stores ? 'each store' : snapshot
   const contents = `valid keys: ${keys}, pets in ${place}: ${context.store.size}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   log.event('info', `${server}: ${contents}, ${limits}`, { url, controlUrl })
   if (stores?.isAnyKeyValid && !isLoopback(bound))
     log.event('warn', `any key opens a store on ${bound}, and other machines may reach it`)
   if (boundControls === undefined || isLoopback(boundControls)) return
-  const need = stores ? `any valid key` : 'no key'
+  const need = stores ? 'the key of a store' : 'no key'
   const controls = `the test controls on ${boundControls} need ${need}`
   log.event('warn', `${controls}, and other machines may reach them`)
 }
 
 /** On a terminal or with a generated key, also what to do next. */
 function greeting(launched: Launched, config: Config, { stdout }: Host): string {
-  const { petstore, context, bound } = launched
+  const { petstore, context, stores, bound } = launched
   const { url, controlUrl, apiKey } = petstore
-  const controls = controlUrl && `Its test controls, which need no key, listen on ${controlUrl}\n`
+  const need = stores ? 'the key of a store' : 'no key'
+  const controls = controlUrl && `Its test controls, which need ${need}, listen on ${controlUrl}\n`
   const network = networkUrls(bound).map((one) => `On the network: ${one}\n`)
   const address = `Petstore ${VERSION} listens on ${url}\n${network.join('')}${controls ?? ''}`
   const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined
   if (!stdout.isTTY && !isGenerated) return address
-  const page = `Open ${new URL(isGenerated ? `/#key=${apiKey}` : '/', url)}\n\n`
-  const generated = `API key, generated and valid until it stops: ${apiKey}`
+  // The page makes up a key where any is valid.
+  const path = isGenerated && !stores ? `/#key=${apiKey}` : '/'
+  const page = `Open ${new URL(path, url)}\n\n`
+  const generated = stores
+    ? 'Each API key has a store of its own. Choose any of 8 to 256 characters, such as:'
+    : `API key, generated and valid until it stops: ${apiKey}`
   return `${config.page === false ? '' : page}${address}
   ${isGenerated ? generated : 'With an API key in $KEY:'}
 
     curl -i -H "Authorization: Bearer ${isGenerated ? apiKey : '$KEY'}" ${url}/pets
 
-Pets in ${config.snapshot ?? 'memory'}: ${context.store.size}. Ctrl-C stops the server.
+Pets in ${stores ? 'each store' : (config.snapshot ?? 'memory')}: ${context.store.size}. Ctrl-C stops the server.
 `
 }
 

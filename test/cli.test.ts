@@ -118,6 +118,31 @@ test('the greeting on a terminal has a link to the page, and no key that was giv
   assert.ok(text.includes(`\nPets in ${snapshot}: 0. `) && !text.includes(KEY), text)
 })
 
+test('the greeting says that each key has a store, where the server gives it one', async (t) => {
+  const flags = ['--store-per-key', '--control-port', '0']
+  const { process, url } = await serve(t, flags, { isTTY: true })
+  const { text } = process.stdout
+  assert.ok(text.startsWith(`Open ${new URL('/', url)}\n\n`), text)
+  assert.match(text, /\nIts test controls, which need the key of a store, listen on http/)
+  const [, key = ''] = /own\. Choose any of 8 .*\n\n +curl .*Bearer ([\w-]+)"/.exec(text) ?? []
+  for (const each of [key, 'any-other-key']) assert.equal(await statusWith({ url }, each), 200)
+  await process.stdout.until(/ valid keys: any, pets in each store: 0, /)
+})
+
+const NETWORK = ['--host', '0.0.0.0', '--control-host', '0.0.0.0', '--control-port', '0']
+
+for (const [name, keys, warnings] of [
+  ['any key', [], ['any key opens a store', 'test controls .* need the key of a store']],
+  ['a given key', ['--api-key', KEY], ['test controls .* need the key of a store']],
+] as const) {
+  test(`the log warns of stores for ${name} that other machines may reach`, async (t) => {
+    const { process } = await serve(t, ['--store-per-key', ...NETWORK, ...keys])
+    for (const warning of warnings)
+      await process.stdout.until(new RegExp(`"warn","message":"[^"]*${warning}[^"]* may reach `))
+    assert.equal(process.stdout.text.split('"warn"').length - 1, warnings.length)
+  })
+}
+
 const isReady: Ended = { status: 0, stdout: '', stderr: '' }
 const ready = (port: string, ...args: string[]) => run(['--healthcheck', '--port', port, ...args])
 

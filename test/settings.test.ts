@@ -126,7 +126,7 @@ const SWITCHES = [
   },
   {
     name: '--store-per-key', // testing/stores.test.ts shows what it does
-    on: logs('valid keys: 1, pets in the store of each: 0'),
+    on: logs('valid keys: 1, pets in each store: 0'),
     off: logs('valid keys: 1, pets in memory: 0'),
     isOnByDefault: false,
   },
