@@ -148,7 +148,7 @@ function logStart({ petstore, options, context, log, bound, boundControls }: Lau
 function greeting(launched: Launched, config: Config, { stdout }: Host): string {
   const { petstore, context, bound } = launched
   const { url, controlUrl, apiKey } = petstore
-  const controls = controlUrl && `Its test controls, which need no key, listen on ${controlUrl}\n`
+  const controls = controlUrl && `Its test controls listen on ${controlUrl}\n`
   const network = networkUrls(bound).map((one) => `On the network: ${one}\n`)
   const address = `Petstore ${VERSION} listens on ${url}\n${network.join('')}${controls ?? ''}`
   const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined
