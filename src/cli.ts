@@ -154,8 +154,7 @@ function logStart(launched: Launched): void {
 function greeting(launched: Launched, config: Config, { stdout }: Host): string {
   const { petstore, context, stores, bound } = launched
   const { url, controlUrl, apiKey } = petstore
-  const need = stores ? 'the key of a store' : 'no key'
-  const controls = controlUrl && `Its test controls, which need ${need}, listen on ${controlUrl}\n`
+  const controls = controlUrl && `Its test controls listen on ${controlUrl}\n`
   const network = networkUrls(bound).map((one) => `On the network: ${one}\n`)
   const address = `Petstore ${VERSION} listens on ${url}\n${network.join('')}${controls ?? ''}`
   const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined

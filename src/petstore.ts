@@ -198,7 +198,7 @@ async function startControls(core: Core, limits?: Limits): Promise<string | unde
   const shared = serviceOf(petstore, stores && keyring)
   const pick = ({ headers }: RequestHead): Service => {
     const key = stores?.keyIn(headers.authorization)
-    return key === undefined ? shared : serviceOf(petstore.of(key), new Keyring([key]))
+    return key === undefined ? shared : serviceOf(petstore.of(key))
   }
   core.controlServer = makeServer(core, { ...shared, pick }, limits)
   const { url, bound } = await core.controlServer.listen(controlPort, controlHost)

@@ -3,15 +3,18 @@ import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
 import { messageOf } from '../../src/guards.ts'
+import { launch } from '../../src/petstore.ts'
 import { run } from '../executable.ts'
 import { HOST, open, request } from '../http/raw.ts'
-import { assertError, assertNext, check, FakeStream, folderOf, send } from '../support.ts'
+import { assertError, assertNext, check, type Expected, FakeStream } from '../support.ts'
+import { folderOf, send } from '../support.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 1 }
 const LUNA: NewPet = { name: 'Luna', categoryId: 2 }
 const ANN = 'the-key-of-ann'
 const BEN = 'the-key-of-ben'
 const STORE_BYTES = 16 * 1024
+const BYTES_OF_REX = 100 + '{"id":1,"name":"Rex","categoryId":1}'.length
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 const namesIn = ({ pets }: Petstore) => pets.map(({ name }) => name)
@@ -21,6 +24,20 @@ async function untilInFlight(petstore: Petstore): Promise<void> {
   const noWait = { timeout: 0 }
   const miss = await petstore.waitForRequests(1, noWait).catch(messageOf)
   if (!String(miss).includes('in flight')) await untilInFlight(petstore)
+}
+
+/** Sends a create but for the end of its body. */
+async function beginCreate(t: TestContext, petstore: Petstore, key: string) {
+  const body = JSON.stringify(REX)
+  const lines = [HOST, `Authorization: Bearer ${key}`, `Content-Length: ${body.length}`]
+  const connection = await open(t, petstore, request('POST /v1/pets HTTP/1.1', lines, '{'))
+  await untilInFlight(petstore.of(key))
+  return {
+    async finish(expected: Expected): Promise<void> {
+      await connection.write(body.slice(1))
+      await assertNext(connection, expected)
+    },
+  }
 }
 
 async function shared(t: TestContext, options: object = {}): Promise<Petstore> {
@@ -177,6 +194,30 @@ test('the store of a key can be closed, and the next use of the key opens anothe
   assert.throws(() => ann.replaceKeys([ANN]), { name: 'TypeError', code: 'invalid_option' })
 })
 
+test('a store that is closed hangs up on the requests that it delays', async (t) => {
+  const petstore = await shared(t)
+  petstore.of(ANN).inject({ operation: 'listPets', delay: 600_000 })
+  const delayed = assert.rejects(send(petstore, 'GET', '/v1/pets', { headers: bearer(ANN) }), {
+    code: 'ECONNRESET',
+  })
+  await untilInFlight(petstore.of(ANN))
+  await petstore.of(ANN).close()
+  await delayed
+})
+
+test('what a store takes is free once it is closed, also when a create of its own ends', async (t) => {
+  const { petstore, stores } = await launch({ storePerKey: true, pets: [REX] })
+  t.after(() => petstore.close())
+  await petstore.of(ANN).add([LUNA])
+  const create = await beginCreate(t, petstore, ANN)
+  assert.equal(stores?.size, 1)
+  assert.ok(stores.bytes > STORE_BYTES)
+  await petstore.of(ANN).close()
+  assert.deepEqual([stores.size, stores.bytes], [0, 0])
+  await create.finish('503 storage_failed')
+  assert.deepEqual([stores.size, stores.bytes], [0, 0])
+})
+
 test('a wait for the requests of any key ends with the petstore', async () => {
   const petstore = createPetstore({ storePerKey: true })
   const waits = [ANN, BEN].map((key) => petstore.of(key).waitForRequests(1))
@@ -207,8 +248,8 @@ describe('where the stores share --max-store', () => {
   })
 
   test('a pet counts in the store of any key, and is refused beyond the limit', async (t) => {
-    const bytes = 100 + Buffer.byteLength('{"id":1,"name":"Rex","categoryId":1}')
-    const petstore = await shared(t, { journal: 0, maxStore: 2 * STORE_BYTES + 2 * bytes })
+    const maxStore = 2 * STORE_BYTES + 2 * BYTES_OF_REX
+    const petstore = await shared(t, { journal: 0, maxStore })
     for (const key of [ANN, BEN]) await petstore.of(key).add([REX])
     const full = { headers: bearer(ANN), body: JSON.stringify(REX) }
     await check(petstore, 'POST', '/v1/pets', '507 store_full', full)
@@ -232,14 +273,18 @@ describe('where the stores share --max-store', () => {
 
   test('a create in flight, whose store made room for another, is refused', async (t) => {
     const petstore = await shared(t, { maxStore: STORE_BYTES })
-    const body = JSON.stringify(REX)
-    const lines = [HOST, `Authorization: Bearer ${ANN}`, `Content-Length: ${body.length}`]
-    const connection = await open(t, petstore, request('POST /v1/pets HTTP/1.1', lines, '{'))
-    await untilInFlight(petstore.of(ANN))
+    const create = await beginCreate(t, petstore, ANN)
     await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(BEN) })
-    await connection.write(body.slice(1))
-    await assertNext(connection, '503 storage_failed')
+    await create.finish('503 storage_failed')
     assert.deepEqual(petstore.of(ANN).pets, [])
+  })
+
+  test('a new store has room for all of its initial pets', async (t) => {
+    const bytes = STORE_BYTES + BYTES_OF_REX
+    const petstore = await shared(t, { pets: [REX], journal: 0, maxStore: 2 * bytes - 1 })
+    for (const key of [ANN, BEN, ANN]) assert.deepEqual(namesIn(petstore.of(key)), ['Rex'])
+    await petstore.of(ANN).reset()
+    assert.deepEqual(namesIn(petstore.of(ANN)), ['Rex'])
   })
 
   test('20,000 keys leave as many stores as there is room for, those used last', async (t) => {
@@ -256,7 +301,7 @@ describe('where the stores share --max-store', () => {
 
   test('a limit with room for no store at all is refused at the start', async () => {
     const options = { storePerKey: true, pets: [REX] }
-    const bytes = STORE_BYTES + 136
+    const bytes = STORE_BYTES + BYTES_OF_REX
     await startPetstore({ ...options, maxStore: bytes }).then((petstore) => petstore.close())
     const message = `maxStore must be at least ${bytes}, what the store of one key takes`
     const refused = { name: 'RangeError', code: 'invalid_option', message }
@@ -294,7 +339,25 @@ test('the log has the number of each key, and no key', async (t) => {
   const lines = logStream.text.trim().split('\n')
   const keys = lines.map((line) => JSON.parse(line).key)
   assert.deepEqual(keys, [1, 0, 1, undefined])
+  petstore.replaceKeys([BEN])
+  await check(petstore, 'GET', `/v1/pets/${BEN}`, 404, { headers: bearer(BEN) })
+  await petstore.log.flush()
+  assert.ok(logStream.text.includes('/v1/pets/[key]","status":404'))
+  assert.equal(JSON.parse(logStream.text.trim().split('\n').at(-1) ?? '').key, 0)
   for (const key of [ANN, BEN]) assert.ok(!logStream.text.includes(key))
+})
+
+test('where any key is valid, the log numbers them in the order of their first use', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await shared(t, { log: 'json', logStream })
+  for (const key of [BEN, ANN, BEN])
+    await check(petstore, 'GET', `/v1/pets/${key}`, 404, { headers: bearer(key) })
+  await petstore.log.flush()
+  const lines = logStream.text.trim().split('\n')
+  assert.deepEqual(
+    lines.map((line) => [JSON.parse(line).key, JSON.parse(line).path]),
+    [0, 1, 0].map((key) => [key, '/v1/pets/[key]']),
+  )
 })
 
 test('of() needs the option storePerKey, which needs no snapshot', async (t) => {
