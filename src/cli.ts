@@ -165,12 +165,13 @@ function greeting(launched: Launched, config: Config, { stdout }: Host): string 
   const generated = stores
     ? 'Each API key has a store of its own. Choose any of 8 to 256 characters, such as:'
     : `API key, generated and valid until it stops: ${apiKey}`
+  const place = stores ? 'each store' : (config.snapshot ?? 'memory')
   return `${config.page === false ? '' : page}${address}
   ${isGenerated ? generated : 'With an API key in $KEY:'}
 
     curl -i -H "Authorization: Bearer ${isGenerated ? apiKey : '$KEY'}" ${url}/pets
 
-Pets in ${stores ? 'each store' : (config.snapshot ?? 'memory')}: ${context.store.size}. Ctrl-C stops the server.
+Pets in ${place}: ${context.store.size}. Ctrl-C stops the server.
 `
 }
 

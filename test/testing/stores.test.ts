@@ -205,7 +205,7 @@ test('a store that is closed hangs up on the requests that it delays', async (t)
   await delayed
 })
 
-test('what a store takes is free once it is closed, also when a create of its own ends', async (t) => {
+test('what a store takes is free once it is closed, even if a create ends later', async (t) => {
   const { petstore, stores } = await launch({ storePerKey: true, pets: [REX] })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
