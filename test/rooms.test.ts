@@ -137,7 +137,7 @@ describe('the code', () => {
     assert.ok(FILES.length <= 42, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 75,423 bytes of logic, however it is written', () => {
+  test('of src/ has at most 75,414 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -148,11 +148,11 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 75_423, `${bytes} bytes`)
+    assert.ok(bytes <= 75_414, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,289 lines', () => {
+  test('of test/ has at most 12,299 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_289, `${total} lines`)
+    assert.ok(total <= 12_299, `${total} lines`)
   })
 })

@@ -124,7 +124,7 @@ export class RequestLog {
   /** Adds a request, unless it could not be read or began before the last `clear`. */
   add(record: RequestRecord): void {
     const { head, operation = '', key = null, content = Buffer.alloc(0), reply, ms } = record
-    if (head === undefined || this.#isClosed) return
+    if (head === undefined) return
     if (performance.now() - ms < this.#clearedAt) return void this.#requests.delete(head)
     const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)

@@ -77,6 +77,13 @@ test('a store keeps most pages, also once it has dropped the first for want of r
   assert.ok(kept > 40, `${kept} of 79 pages were kept until the next one`)
 })
 
+test('stores with a common limit keep no pages, which it does not count', () => {
+  const store = new MemoryStore(Infinity, undefined, { maxBytes: Infinity, bytes: 0 })
+  for (let id = 1; id <= 2; id++) store.add(REX)
+  const query = { limit: 1, after: 0 }
+  assert.notEqual(store.page(query), store.page(query))
+})
+
 test('pages that were listed take a bounded amount of memory, not 200 MB', () => {
   setFlagsFromString('--expose-gc')
   const gc: () => void = runInNewContext('gc')

@@ -209,6 +209,7 @@ test('what a store takes is free once it is closed, even if a create ends later'
   const { petstore, stores } = await launch({ storePerKey: true, pets: [REX] })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
+  await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(ANN) })
   const create = await beginCreate(t, petstore, ANN)
   assert.equal(stores?.size, 1)
   assert.ok(stores.bytes > STORE_BYTES)
@@ -302,7 +303,9 @@ describe('where the stores share --max-store', () => {
   test('a limit with room for no store at all is refused at the start', async () => {
     const options = { storePerKey: true, pets: [REX] }
     const bytes = STORE_BYTES + BYTES_OF_REX
-    await startPetstore({ ...options, maxStore: bytes }).then((petstore) => petstore.close())
+    await using petstore = await startPetstore({ ...options, journal: 0, maxStore: bytes })
+    await petstore.reset()
+    assert.deepEqual(namesIn(petstore), ['Rex'])
     const message = `maxStore must be at least ${bytes}, what the store of one key takes`
     const refused = { name: 'RangeError', code: 'invalid_option', message }
     assert.throws(() => createPetstore({ ...options, maxStore: bytes - 1 }), refused)
