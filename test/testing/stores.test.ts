@@ -21,8 +21,8 @@ const namesIn = ({ pets }: Petstore) => pets.map(({ name }) => name)
 
 /** Resolves once a request of a petstore is in flight. */
 async function untilInFlight(petstore: Petstore): Promise<void> {
-  const noWait = { timeout: 0 }
-  const miss = await petstore.waitForRequests(1, noWait).catch(messageOf)
+  const one = petstore.requests.length + 1
+  const miss = await petstore.waitForRequests(one, { timeout: 0 }).catch(messageOf)
   if (!String(miss).includes('in flight')) await untilInFlight(petstore)
 }
 
