@@ -1,7 +1,6 @@
 import { EventEmitter, on, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
-import { pid } from 'node:process'
 import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -78,12 +77,12 @@ async function serve(config: Config, process: Process): Promise<number> {
 }
 
 function launchAs(config: Config, logStream: Writable): Promise<Launched> {
-  const { apiKey = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
-  const apiKeys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
+  const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  const keys = [...apiKeys, ...(apiKeysFile?.keys ?? [])]
   return launch({
     ...options,
     journal: config.controlPort === undefined ? 0 : undefined,
-    apiKeys: apiKeys.length > 0 ? apiKeys : undefined,
+    apiKeys: keys.length > 0 ? keys : undefined,
     pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
     keepAlive: config.keepAlive * 1_000,
     logStream,
@@ -141,16 +140,16 @@ function logStart(launched: Launched): void {
   const { apiKeys, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
   const isAnyKeyValid = stores?.isAnyKeyValid ?? false
-  const server = `petstore-server ${VERSION}, process ${pid}, listens on ${bound}`
+  const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
   const keys = `valid keys: ${isAnyKeyValid ? 'any' : apiKeys.length}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
   log.event('info', line, { url, controlUrl })
-  const warnOf = (what: string) =>
-    log.event('warn', `${what}, and other machines may reach this address`)
-  if (isAnyKeyValid && !isLoopback(bound)) warnOf(`any key opens a store on ${bound}`)
+  const risk = 'and other machines may reach this address'
+  if (isAnyKeyValid && !isLoopback(bound))
+    log.event('warn', `any key opens a store on ${bound}, ${risk}`)
   if (boundControls !== undefined && !isLoopback(boundControls))
-    warnOf(`the test controls on ${boundControls} need ${neededFor(launched)}`)
+    log.event('warn', `the test controls on ${boundControls} need ${needOf(launched)}, ${risk}`)
 }
 
 function petsIn({ options, context, stores }: Launched): string {
@@ -159,7 +158,7 @@ function petsIn({ options, context, stores }: Launched): string {
 }
 
 /** What the test controls need. */
-function neededFor({ stores }: Launched): string {
+function needOf({ stores }: Launched): string {
   return stores ? 'the key of a store' : 'no key'
 }
 
@@ -170,9 +169,9 @@ function greeting(launched: Launched, config: Config, isTTY = false): string {
   const lines = [`Petstore ${VERSION} listens on ${url}`]
   for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
   if (controlUrl !== undefined)
-    lines.push(`Its test controls, which need ${neededFor(launched)}, listen on ${controlUrl}`)
+    lines.push(`Its test controls, which need ${needOf(launched)}, listen on ${controlUrl}`)
   const address = `${lines.join('\n')}\n`
-  const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined
+  const isGenerated = (config.apiKeys ?? config.apiKeysFile) === undefined
   if (!isTTY && !isGenerated) return address
   const key = isGenerated ? apiKey : '$KEY'
   // The page makes up a key where any is valid.
@@ -198,14 +197,14 @@ function networkUrls(bound: string): string[] {
   return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
 }
 
-function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {
+function rereadKeys(launched: Launched, { apiKeys = [], apiKeysFile }: Config): void {
   const { petstore, options, context, stores, log } = launched
   const { size, bytes } = stores ?? context.store
   const what = stores ? 'stores' : 'pets'
   log.event('info', `SIGHUP received: ${size} ${what} take ${bytes} bytes of ${options.maxStore}`)
   if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
   try {
-    const keys = [...apiKey, ...readKeys(apiKeysFile.path)]
+    const keys = [...apiKeys, ...readKeys(apiKeysFile.path)]
     petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {

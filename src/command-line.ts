@@ -74,7 +74,8 @@ export function parser({ value: kind, read }: Setting, rule?: Rule<unknown>): Re
     const value = reader(text)
     if (rule === undefined) return value
     if (rule.isType(value) && rule.isInRange?.(value) !== false) return value
-    throw new Error(`must be ${rule.mustBe}`)
+    const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
+    throw new Error(`must be ${rule.mustBe}${note}`)
   }
 }
 
@@ -88,16 +89,13 @@ function toInteger(text: string): number {
   return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : NaN
 }
 
-export const SUFFIXES = 'a suffix k, m or g stands for KiB, MiB or GiB'
-
 function toBytes(text: string): number {
   const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
   return toInteger(unit > 0 ? text.slice(0, -1) : text) * 1_024 ** unit
 }
 
-function toDelay(text: string): number | number[] | undefined {
-  const range = text.split('-').map(toInteger)
-  return range.length > 1 ? range : range[0]
+function toDelay(text: string): number | number[] {
+  return text.includes('-') ? text.split('-').map(toInteger) : toInteger(text)
 }
 
 function toList(text: string): string[] {

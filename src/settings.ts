@@ -5,17 +5,15 @@ import {
   readSeed,
   readSetting,
   type Setting,
-  SUFFIXES,
   UsageError,
 } from './command-line.ts'
 import { DEFAULTS, hintFor, integer, type Rule, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
-type NotSet = 'apiKeys' | 'pets' | 'store' | 'journal' | 'logStream'
+type NotSet = 'pets' | 'store' | 'journal' | 'logStream'
 export interface Config extends Omit<StartOptions, NotSet> {
   port: number
   host: string
-  apiKey?: readonly string[]
   apiKeysFile?: { path: string; keys: readonly string[] }
   demo: boolean
   seed?: readonly NewPet[]
@@ -34,16 +32,11 @@ const FALLBACKS: Config = {
   drainDelay: 0,
 }
 
-const SECONDS = integer(0, 86_400)
-const inBytes = (rule: Rule<number>) => ({ ...rule, mustBe: `${rule.mustBe}; ${SUFFIXES}` })
-
 const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
   ...RULES,
-  maxBody: inBytes(RULES.maxBody),
-  maxStore: inBytes(RULES.maxStore),
   keepAlive: integer(1, 86_400),
-  drain: SECONDS,
-  drainDelay: SECONDS,
+  drain: integer(0, 86_400),
+  drainDelay: integer(0, 86_400),
 }
 
 // `maxBody` is --max-body and PETSTORE_MAX_BODY, unless its row says otherwise.
@@ -56,11 +49,11 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     isList: true,
     help: 'origin whose scripts may call, or *; repeat for more',
   },
-  page: { name: 'no-page', env: 'PETSTORE_PAGE', help: 'serve no page at /' },
-  apiKey: {
+  page: { name: 'no-page', help: 'serve no page at /' },
+  apiKeys: {
     group: 'Keys',
+    name: 'api-key',
     value: 'KEY',
-    env: 'PETSTORE_API_KEYS',
     fallback: 'generated',
     isList: true,
     isSecret: true,
@@ -74,7 +67,12 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
   seed: { value: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
   snapshot: { value: 'FILE', help: 'JSON file that keeps the pets' },
-  getPetState: { name: 'get-pet', value: 'STATE', help: 'deprecated, or gone: answers 410' },
+  getPetState: {
+    name: 'get-pet',
+    value: 'STATE',
+    env: 'PETSTORE_GET_PET',
+    help: 'deprecated, or gone: answers 410',
+  },
   maxBody: {
     group: 'Limits',
     value: 'BYTES',
@@ -107,7 +105,7 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
 }
 
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
-  const { name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
+  const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
   const { [key]: fallback = 'off' }: Record<string, unknown> = { ...DEFAULTS, ...FALLBACKS }
   const parse = parser(setting, FLAG_RULES[key])
