@@ -57,9 +57,8 @@ async function serve(config: Config, process: Process): Promise<number> {
     throw new Error(`${launched} received before the start was complete`)
   }
   const { log } = launched
-  const crashed = once(process, 'uncaughtException').then(
-    ([error]) => `uncaught: ${inspect(error)}`,
-  )
+  const crash = once(process, 'uncaughtException')
+  const crashed = crash.then(([error]) => `uncaught: ${inspect(error)}`)
   logStart(launched)
   // Greet last: callers may signal us once the URL is printed.
   const screen = format === 'json' ? stderr : stdout
@@ -148,18 +147,14 @@ function logStart(launched: Launched): void {
   const risk = 'and other machines may reach this address'
   if (isAnyKeyValid && !isLoopback(bound))
     log.event('warn', `any key opens a store on ${bound}, ${risk}`)
-  if (boundControls !== undefined && !isLoopback(boundControls))
-    log.event('warn', `the test controls on ${boundControls} need ${needOf(launched)}, ${risk}`)
+  if (boundControls === undefined || isLoopback(boundControls)) return
+  const need = stores ? 'the key of a store' : 'no key'
+  log.event('warn', `the test controls on ${boundControls} need ${need}, ${risk}`)
 }
 
 function petsIn({ options, context, stores }: Launched): string {
   const place = stores ? 'each store' : (options.snapshot ?? 'memory')
   return `${place}: ${context.store.size}`
-}
-
-/** What the test controls need. */
-function needOf({ stores }: Launched): string {
-  return stores ? 'the key of a store' : 'no key'
 }
 
 /** On a terminal or with a generated key, also what to do next. */
@@ -168,8 +163,7 @@ function greeting(launched: Launched, config: Config, isTTY = false): string {
   const { url, controlUrl, apiKey } = petstore
   const lines = [`Petstore ${VERSION} listens on ${url}`]
   for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
-  if (controlUrl !== undefined)
-    lines.push(`Its test controls, which need ${needOf(launched)}, listen on ${controlUrl}`)
+  if (controlUrl !== undefined) lines.push(`Its test controls listen on ${controlUrl}`)
   const address = `${lines.join('\n')}\n`
   const isGenerated = (config.apiKeys ?? config.apiKeysFile) === undefined
   if (!isTTY && !isGenerated) return address

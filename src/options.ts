@@ -192,11 +192,12 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   return meant === undefined ? '' : `: it is ${meant}`
 }
 
-/** Whether two words are that many edits apart, at most: letters that only one of them has. */
-function isWithin(edits: number, a: string, b: string): boolean {
-  if (a === b || edits < 0) return edits >= 0
-  if (a[0] === b[0]) return isWithin(edits, a.slice(1), b.slice(1))
-  return isWithin(edits - 1, a.slice(1), b) || isWithin(edits - 1, a, b.slice(1))
+/** Whether at most that many letters, added or left out, turn one word into the other. */
+function isWithin(letters: number, a: string, b: string): boolean {
+  if (letters < 0) return false
+  if (a === b) return true
+  if (a[0] === b[0]) return isWithin(letters, a.slice(1), b.slice(1))
+  return isWithin(letters - 1, a.slice(1), b) || isWithin(letters - 1, a, b.slice(1))
 }
 
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
