@@ -5,7 +5,7 @@ import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { readKeys, UsageError } from './command-line.ts'
+import { readKeys, readSeed, UsageError } from './command-line.ts'
 import { messageOf } from './guards.ts'
 import { hostInUrl, isLoopback } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
@@ -13,42 +13,42 @@ import { type Config, HELP, readCommand } from './settings.ts'
 
 const VERSION = '1.0.0'
 
-/** What the executable uses of its process. */
-export interface Host extends EventEmitter {
-  stdout: Writable & { isTTY?: boolean }
-  stderr: Writable
+/** What the executable uses of its process. Its signals are events. */
+export interface Process extends EventEmitter {
+  readonly stdout: Writable & { isTTY?: boolean }
+  readonly stderr: Writable
 }
 
 /** Runs the executable with the arguments after the script; resolves to the exit status. */
 export async function main(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  host: Host,
+  process: Process,
 ): Promise<number> {
-  const { stdout, stderr } = host
+  const { stdout, stderr } = process
   // A closed pipe must not crash the server.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
     const { action, config, warnings } = readCommand(args, env)
-    for (const warning of warnings) await report(host, `warning: ${warning}`)
-    if (action === 'serve') return await serve(config, host)
+    for (const warning of warnings) report(stderr, `warning: ${warning}`)
+    if (action === 'serve') return await serve(config, process)
     if (action === 'healthcheck') await checkReadiness(config)
-    else await print(stdout, action === 'help' ? HELP : `${VERSION}\n`)
+    else stdout.write(action === 'help' ? HELP : `${VERSION}\n`)
     return 0
   } catch (error) {
-    await report(host, messageOf(error))
+    report(stderr, messageOf(error))
     return error instanceof UsageError ? 2 : 1
   }
 }
 
-async function serve(given: Config, host: Host): Promise<number> {
-  const { stdout, stderr } = host
-  const config = { ...given, log: given.log ?? (stdout.isTTY ? 'text' : 'json') }
+async function serve(config: Config, process: Process): Promise<number> {
+  const { stdout, stderr } = process
+  const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  const nextSignal = stopSignals(host)
+  const nextSignal = stopSignals(process)
   const signal = nextSignal()
-  const launching = launchAs(config, stdout)
-  host.on('SIGHUP', () => {
+  const launching = launchAs({ ...config, log: format }, stdout)
+  process.on('SIGHUP', () => {
     launching.then((launched) => rereadKeys(launched, config)).catch(() => {})
   })
   const launched = await Promise.race([launching, signal])
@@ -56,19 +56,19 @@ async function serve(given: Config, host: Host): Promise<number> {
     launching.then(({ petstore }) => petstore.close()).catch(() => {})
     throw new Error(`${launched} received before the start was complete`)
   }
-  const crashed = once(host, 'uncaughtException').then(([error]: unknown[]) => {
-    throw new Error(`uncaught: ${inspect(error)}`)
-  })
+  const { log } = launched
+  const crash = once(process, 'uncaughtException')
+  const crashed = crash.then(([error]) => `uncaught: ${inspect(error)}`)
   logStart(launched)
-  // Greet last: callers may signal us once the URL is printed. Not awaited: stdout may never drain.
-  void print(config.log === 'json' ? stderr : stdout, greeting(launched, config, host))
+  // Greet last: callers may signal us once the URL is printed.
+  const screen = format === 'json' ? stderr : stdout
+  screen.write(greeting(launched, config, stdout.isTTY))
   const stopped = signal.then((name) => stop(launched, config, name, nextSignal))
   const failure = await Promise.race([stopped, crashed]).catch(messageOf)
   const status = failure === undefined ? 0 : 1
-  const { log } = launched
   if (failure !== undefined) {
     log.event('error', failure)
-    void report(host, failure) // not awaited either
+    report(stderr, failure)
   }
   log.event('info', `ends with exit status ${status}`)
   await log.flush()
@@ -76,13 +76,14 @@ async function serve(given: Config, host: Host): Promise<number> {
 }
 
 function launchAs(config: Config, logStream: Writable): Promise<Launched> {
-  const { apiKey = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
-  const apiKeys = [...apiKey, ...(apiKeysFile?.keys ?? [])]
+  const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  const keys = [...apiKeys, ...(apiKeysFile?.keys ?? [])]
   return launch({
     ...options,
     journal: config.controlPort === undefined ? 0 : undefined,
-    apiKeys: apiKeys.length > 0 ? apiKeys : undefined,
-    pets: seed ?? demo,
+    apiKeys: keys.length > 0 ? keys : undefined,
+    pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
+    keepAlive: config.keepAlive * 1_000,
     logStream,
   }).catch((error: NodeJS.ErrnoException & { port?: number }) => {
     if (error.code !== 'EADDRINUSE') throw error
@@ -92,20 +93,20 @@ function launchAs(config: Config, logStream: Writable): Promise<Launched> {
 }
 
 /** Gives SIGINT and SIGTERM in the order in which they come, and loses none. */
-function stopSignals(host: Host): () => Promise<string> {
+function stopSignals(process: Process): () => Promise<string> {
   const stops = new EventEmitter()
   const signals = on(stops, 'stop')
-  for (const name of ['SIGINT', 'SIGTERM']) host.on(name, () => stops.emit('stop', name))
+  for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => stops.emit('stop', name))
   return () => signals.next().then(({ value: [name] }) => name)
 }
 
-/** Each further signal ends a wait: the delay, then the drain. */
+/** Each further signal ends a wait: the delay, then the drain. Resolves to what failed. */
 async function stop(
   { petstore, context, log }: Launched,
   { drain, drainDelay }: Config,
   signal: string,
   nextSignal: () => Promise<string>,
-): Promise<void> {
+): Promise<string | undefined> {
   log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
   context.isDraining = true
   let further = nextSignal()
@@ -115,63 +116,69 @@ async function stop(
   }
   further.then(() => petstore.close(0)).catch(() => {}) // close(drain) rejects with it too
   const cutOff = await petstore.close(drain * 1_000)
-  if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
+  return cutOff > 0 ? `requests in flight that were cut off: ${cutOff}` : undefined
 }
 
 async function checkReadiness({ host, port }: Config): Promise<void> {
   const url = `http://${hostInUrl(host)}:${port}/readyz`
   try {
     if (port === 0) throw new Error('give the port in use, not port 0')
-    // Not fetch, which refuses some ports.
-    const request = get(url, { signal: AbortSignal.timeout(3_000) })
-    const [response]: IncomingMessage[] = await once(request, 'response')
-    if (response?.statusCode === 200) return
-    throw new Error(`${response?.statusCode} ${response && (await text(response))}`)
+    const signal = AbortSignal.timeout(3_000)
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      get(url, { signal }, resolve).on('error', reject) // not fetch, which refuses some ports
+    })
+    if (response.statusCode === 200) return
+    throw new Error(`${response.statusCode} ${await text(response)}`)
   } catch (error) {
     throw new Error(`not ready: ${url}: ${messageOf(error)}`)
   }
 }
 
 function logStart(launched: Launched): void {
-  const { petstore, options, context, stores, log, bound, boundControls } = launched
-  const { apiKeys, snapshot = 'memory', maxStore, maxConnections } = options
+  const { petstore, options, stores, log, bound, boundControls } = launched
+  const { apiKeys, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
+  const isAnyKeyValid = stores?.isAnyKeyValid ?? false
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
-  const keys = stores?.isAnyKeyValid ? 'any' : apiKeys.length
-  const place = stores ? 'each store' : snapshot
-  const contents = `valid keys: ${keys}, pets in ${place}: ${context.store.size}`
+  const keys = `valid keys: ${isAnyKeyValid ? 'any' : apiKeys.length}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
-  log.event('info', `${server}: ${contents}, ${limits}`, { url, controlUrl })
-  if (stores?.isAnyKeyValid && !isLoopback(bound))
-    log.event('warn', `any key opens a store on ${bound}, and other machines may reach it`)
+  const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
+  log.event('info', line, { url, controlUrl })
+  const risk = 'and other machines may reach this address'
+  if (isAnyKeyValid && !isLoopback(bound))
+    log.event('warn', `any key opens a store on ${bound}, ${risk}`)
   if (boundControls === undefined || isLoopback(boundControls)) return
   const need = stores ? 'the key of a store' : 'no key'
-  const controls = `the test controls on ${boundControls} need ${need}`
-  log.event('warn', `${controls}, and other machines may reach them`)
+  log.event('warn', `the test controls on ${boundControls} need ${need}, ${risk}`)
+}
+
+function petsIn({ options, context, stores }: Launched): string {
+  const place = stores ? 'each store' : (options.snapshot ?? 'memory')
+  return `${place}: ${context.store.size}`
 }
 
 /** On a terminal or with a generated key, also what to do next. */
-function greeting(launched: Launched, config: Config, { stdout }: Host): string {
-  const { petstore, context, stores, bound } = launched
+function greeting(launched: Launched, config: Config, isTTY = false): string {
+  const { petstore, options, stores, bound } = launched
   const { url, controlUrl, apiKey } = petstore
-  const controls = controlUrl && `Its test controls listen on ${controlUrl}\n`
-  const network = networkUrls(bound).map((one) => `On the network: ${one}\n`)
-  const address = `Petstore ${VERSION} listens on ${url}\n${network.join('')}${controls ?? ''}`
-  const isGenerated = (config.apiKey ?? config.apiKeysFile) === undefined
-  if (!stdout.isTTY && !isGenerated) return address
+  const lines = [`Petstore ${VERSION} listens on ${url}`]
+  for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
+  if (controlUrl !== undefined) lines.push(`Its test controls listen on ${controlUrl}`)
+  const address = `${lines.join('\n')}\n`
+  const isGenerated = (config.apiKeys ?? config.apiKeysFile) === undefined
+  if (!isTTY && !isGenerated) return address
+  const key = isGenerated ? apiKey : '$KEY'
   // The page makes up a key where any is valid.
-  const path = isGenerated && !stores ? `/#key=${apiKey}` : '/'
-  const page = `Open ${new URL(path, url)}\n\n`
+  const page = new URL(isGenerated && !stores ? `/#key=${key}` : '/', url)
   const generated = stores
     ? 'Each API key has a store of its own. Choose any of 8 to 256 characters, such as:'
-    : `API key, generated and valid until it stops: ${apiKey}`
-  const place = stores ? 'each store' : (config.snapshot ?? 'memory')
-  return `${config.page === false ? '' : page}${address}
+    : `API key, generated and valid until it stops: ${key}`
+  return `${options.page ? `Open ${page}\n\n` : ''}${address}
   ${isGenerated ? generated : 'With an API key in $KEY:'}
 
-    curl -i -H "Authorization: Bearer ${isGenerated ? apiKey : '$KEY'}" ${url}/pets
+    curl -i -H "Authorization: Bearer ${key}" ${url}/pets
 
-Pets in ${place}: ${context.store.size}. Ctrl-C stops the server.
+Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 `
 }
 
@@ -184,14 +191,14 @@ function networkUrls(bound: string): string[] {
   return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
 }
 
-function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): void {
+function rereadKeys(launched: Launched, { apiKeys = [], apiKeysFile }: Config): void {
   const { petstore, options, context, stores, log } = launched
   const { size, bytes } = stores ?? context.store
   const what = stores ? 'stores' : 'pets'
   log.event('info', `SIGHUP received: ${size} ${what} take ${bytes} bytes of ${options.maxStore}`)
   if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
   try {
-    const keys = [...apiKey, ...readKeys(apiKeysFile.path)]
+    const keys = [...apiKeys, ...readKeys(apiKeysFile.path)]
     petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {
@@ -199,10 +206,6 @@ function rereadKeys(launched: Launched, { apiKey = [], apiKeysFile }: Config): v
   }
 }
 
-function report({ stderr }: Host, line: string): Promise<void> {
-  return print(stderr, `petstore-server: ${line}\n`)
-}
-
-function print(stream: Writable, text: string): Promise<void> {
-  return new Promise((resolve) => stream.write(text, () => resolve()))
+function report(stderr: Writable, line: string): void {
+  stderr.write(`petstore-server: ${line}\n`)
 }

@@ -8,20 +8,21 @@ import { type Seed, validateSeed } from './pets/pet.ts'
 
 export class UsageError extends Error {}
 
-export interface Setting<T> {
+export interface Setting {
   readonly group?: string // starts here in --help
-  readonly flag: string // with the name of its value; a switch has none
-  readonly env?: string // by default PETSTORE_ and the name of the flag in capitals
+  readonly name?: string // of the flag
+  readonly value?: string // its name and kind; a switch has none
+  readonly env?: string // the variable
   readonly isList?: boolean // a repeated flag adds a value; otherwise the last one counts
   readonly isSecret?: boolean // no message shows the value
   readonly fallback?: unknown // for --help, if the default cannot be shown as it is
   readonly help: string
-  readonly parse: Parse<T>
+  readonly read?: Read // by default as the kind of the value says
 }
 
-type Parse<T> = (text: string) => T // throws an error that says what the text must be
+type Read = (text: string) => unknown // may throw an error that says what the text must be
 
-type Row = Setting<unknown> & Readonly<Record<'key' | 'name' | 'env', string>>
+type Row = Setting & Readonly<Record<'key' | 'name' | 'env', string>> & { readonly parse: Read }
 
 export function readFlags(args: readonly string[], rows: readonly Row[]): Record<string, unknown> {
   const options: ParseArgsConfig['options'] = {
@@ -29,8 +30,8 @@ export function readFlags(args: readonly string[], rows: readonly Row[]): Record
     version: { type: 'boolean', short: 'v' },
     healthcheck: { type: 'boolean' },
   }
-  for (const { name, flag, isList = false } of rows) {
-    options[name] = { type: flag.includes(' ') ? 'string' : 'boolean', multiple: isList }
+  for (const { name, value, isList = false } of rows) {
+    options[name] = { type: value === undefined ? 'boolean' : 'string', multiple: isList }
   }
   try {
     return parseArgs({ args, options }).values
@@ -55,43 +56,54 @@ export function readSetting(row: Row, flag: unknown, variable = ''): object {
   }
 }
 
-export function parser<T>(rule: Rule<T>, read: Parse<unknown> = String): Parse<T> {
+// By the kind of the value. Any other text stands for itself.
+const READERS: Readonly<Record<string, Read>> = {
+  N: toInteger,
+  SECONDS: toInteger,
+  BYTES: toBytes,
+  MS: toDelay,
+  ORIGIN: toList,
+  KEY: toKeys,
+}
+
+/** Reads the text of a flag or variable, and checks its value if there is a rule for it. */
+export function parser({ value: kind, read }: Setting, rule?: Rule<unknown>): Read {
+  if (kind === undefined) return toBoolean
+  const reader = read ?? READERS[kind] ?? String
   return (text) => {
-    const value = read(text)
+    const value = reader(text)
+    if (rule === undefined) return value
     if (rule.isType(value) && rule.isInRange?.(value) !== false) return value
-    throw new Error(`must be ${rule.mustBe}`)
+    const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
+    throw new Error(`must be ${rule.mustBe}${note}`)
   }
 }
 
-export function bytesParser(rule: Rule<number>): Parse<number> {
-  const mustBe = `${rule.mustBe}; a suffix k, m or g stands for KiB, MiB or GiB`
-  return parser({ ...rule, mustBe }, (text) => {
-    const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
-    return toInteger(unit > 0 ? text.slice(0, -1) : text) * 1024 ** unit
-  })
-}
-
-export function toInteger(text: string): number {
-  return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : NaN
-}
-
-export function toList(text: string): string[] {
-  return text.split(',').map((item) => item.trim())
-}
-
-export function toDelay(text: string): number | number[] | undefined {
-  const range = text.split('-').map(toInteger)
-  return range.length > 1 ? range : range[0]
-}
-
-export function parseSwitch(text: string): boolean {
+function toBoolean(text: string): boolean {
   if (text === '1' || text === 'true') return true
   if (text === '0' || text === 'false') return false
   throw new Error('must be 1, true, 0 or false')
 }
 
+function toInteger(text: string): number {
+  return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : NaN
+}
+
+function toBytes(text: string): number {
+  const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
+  return toInteger(unit > 0 ? text.slice(0, -1) : text) * 1_024 ** unit
+}
+
+function toDelay(text: string): number | number[] {
+  return text.includes('-') ? text.split('-').map(toInteger) : toInteger(text)
+}
+
+function toList(text: string): string[] {
+  return text.split(',').map((item) => item.trim())
+}
+
 /** The error shows at most three characters of a rejected key, or all of one under eight. */
-export function parseKeys(text: string): string[] {
+function toKeys(text: string): string[] {
   const keys = toList(text)
   const wrong = keys.find((key) => !isApiKey(key))
   if (wrong === undefined) return keys
@@ -101,24 +113,23 @@ export function parseKeys(text: string): string[] {
 
 /** The keys of a file: one a line, `#` starts a comment. */
 export function readKeys(path: string): string[] {
-  const lines = readText(path)
-    .split('\n')
-    .map((line) => line.replace(/#.*/, '').trim())
-  const wrong = lines.findIndex((line) => line !== '' && !isApiKey(line))
-  if (wrong >= 0)
-    throw new Error(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
-  const keys = lines.filter(Boolean)
+  const lines = readText(path).replace(/#.*/g, '').split('\n')
+  const keys: string[] = []
+  for (const [at, line] of lines.entries()) {
+    const key = line.trim()
+    if (isApiKey(key)) keys.push(key)
+    else if (key !== '')
+      throw new Error(`must hold one key a line: line ${at + 1} must be ${KEY_MUST_BE}`)
+  }
   if (keys.length === 0) throw new Error('must hold at least one key')
   return keys
 }
 
 export function readSeed(path: string): Seed[] {
-  const mustHold = 'must hold a JSON array of NewPet'
   const input = parseJson(readText(path))
-  if (!input.ok) throw new Error(`${mustHold}: ${input.reason}`)
-  const pets = validateSeed(input.value)
-  if (!pets.ok) throw new Error(`${mustHold}: ${pets.reason}`)
-  return pets.value
+  const pets = input.ok ? validateSeed(input.value) : input
+  if (pets.ok) return pets.value
+  throw new Error(`must hold a JSON array of NewPet: ${pets.reason}`)
 }
 
 function readText(path: string): string {

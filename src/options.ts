@@ -60,9 +60,11 @@ export const isString = (value: unknown): value is string => typeof value === 's
 export const isNumber = (value: unknown): value is number => typeof value === 'number'
 
 export function integer(minimum: number, maximum: number, more = ''): Rule<number> {
-  const mustBe = `an integer from ${minimum} to ${maximum}${more}`
-  const isInRange = (value: number) => minimum <= value && value <= maximum
-  return rule(mustBe, isNumber, (value) => Number.isInteger(value) && isInRange(value))
+  return rule(
+    `an integer from ${minimum} to ${maximum}${more}`,
+    isNumber,
+    (value) => Number.isInteger(value) && minimum <= value && value <= maximum,
+  )
 }
 
 export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
@@ -80,10 +82,8 @@ export const DELAY: Rule<Delay> = rule(
   `${MILLISECONDS.mustBe}, or a range of that: [MIN, MAX], as a flag MIN-MAX`,
   (value): value is Delay =>
     isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
-  (value) => {
-    const [min, max] = isNumber(value) ? [value, value] : value
-    return MILLISECONDS.isInRange(min) && MILLISECONDS.isInRange(max) && min <= max
-  },
+  (value) =>
+    [value].flat().every(MILLISECONDS.isInRange) && (isNumber(value) || value[0] <= value[1]),
 )
 
 export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof value === 'boolean')
@@ -103,7 +103,7 @@ const isWritable = (value: unknown): value is Writable =>
   hasFunctions(value, ['write', 'listenerCount'])
 const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
 const isStore = (value: unknown): value is Store => hasFunctions(value, STORE)
-const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore']
+const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: text(
@@ -152,10 +152,10 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   checkMembers('options', given, rules)
   if (given.storePerKey && given.snapshot !== undefined)
     throw misuse('storePerKey must be without a snapshot')
+  const other = NOT_WITH_STORE.find((name) => given[name])
+  if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
-  const other = members.find(([name, value]) => NOT_WITH_STORE.includes(name) && value !== false)
-  if (given.store && other) throw misuse(`${other[0]} must be left out with store`)
   const pets = valid('pets', validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), pets }
 }
@@ -186,26 +186,26 @@ export function checkMembers(
   }
 }
 
-/** Names the known word that an unknown one resembles, if there is one. */
+/** The known word that was probably meant, to end a message with. */
 export function hintFor(unknown: string, known: readonly string[]): string {
-  const meant = known.find((word) => resembles(unknown, word, 2))
+  const meant = known.find((word) => isWithin(2, unknown, word))
   return meant === undefined ? '' : `: it is ${meant}`
 }
 
-/** Whether one word becomes another when so many letters, at most, are added or left out. */
-function resembles(a: string, b: string, letters: number): boolean {
+/** Whether at most that many letters, added or left out, turn one word into the other. */
+function isWithin(letters: number, a: string, b: string): boolean {
+  if (letters < 0) return false
   if (a === b) return true
-  if (letters === 0) return false
-  if (a[0] === b[0]) return resembles(a.slice(1), b.slice(1), letters)
-  return resembles(a.slice(1), b, letters - 1) || resembles(a, b.slice(1), letters - 1)
+  if (a[0] === b[0]) return isWithin(letters, a.slice(1), b.slice(1))
+  return isWithin(letters - 1, a.slice(1), b) || isWithin(letters - 1, a, b.slice(1))
 }
 
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
   const { mustBe, isType, isInRange, isSecret } = rule
   if (isType(value) && isInRange(value)) return
   const message = `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
-  if (!isType(value)) throw misuse(message)
-  throw withCode('invalid_option', new RangeError(message))
+  const error = isType(value) ? new RangeError(message) : new TypeError(message)
+  throw withCode('invalid_option', error)
 }
 
 /** The error for an argument of the wrong shape. */

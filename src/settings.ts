@@ -1,185 +1,120 @@
 import {
-  bytesParser,
-  parseKeys,
   parser,
-  parseSwitch,
   readFlags,
   readKeys,
   readSeed,
   readSetting,
   type Setting,
-  toDelay,
-  toInteger,
-  toList,
   UsageError,
 } from './command-line.ts'
-import { DEFAULTS, hintFor, integer, RULES } from './options.ts'
+import { DEFAULTS, hintFor, integer, type Rule, RULES } from './options.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
-type NotSet = 'apiKeys' | 'pets' | 'store' | 'journal' | 'logStream'
+type NotSet = 'pets' | 'store' | 'journal' | 'logStream'
 export interface Config extends Omit<StartOptions, NotSet> {
   port: number
   host: string
-  apiKey?: readonly string[]
   apiKeysFile?: { path: string; keys: readonly string[] }
-  demo?: readonly NewPet[]
+  demo: boolean
   seed?: readonly NewPet[]
-  drain: number // seconds, like drainDelay
+  keepAlive: number // seconds, like the next two
+  drain: number
   drainDelay: number
 }
 
-const parseKeepAlive = parser(integer(1, 86_400), toInteger) // in seconds, as flags are
-const parseSeconds = parser(integer(0, 86_400), toInteger)
+// What is not here has its default in the library, or none.
+const FALLBACKS: Config = {
+  port: 8080,
+  host: DEFAULTS.host,
+  demo: false,
+  keepAlive: DEFAULTS.keepAlive / 1_000,
+  drain: 8,
+  drainDelay: 0,
+}
 
-// Options that are not here have a default in the library.
-const FALLBACKS: Config = { port: 8080, host: DEFAULTS.host, drain: 8, drainDelay: 0 }
+const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
+  ...RULES,
+  keepAlive: integer(1, 86_400),
+  drain: integer(0, 86_400),
+  drainDelay: integer(0, 86_400),
+}
 
-const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>> } = {
-  port: {
-    group: 'Address',
-    flag: '--port N',
-    env: 'PORT',
-    help: 'port to listen on; 0 picks a free one',
-    parse: parser(RULES.port, toInteger),
-  },
-  host: {
-    flag: '--host ADDRESS',
-    env: 'HOST',
-    help: 'address to listen on',
-    parse: parser(RULES.host),
-  },
-  basePath: {
-    flag: '--base-path PATH',
-    help: 'path that the operations are under',
-    parse: parser(RULES.basePath),
-  },
+// `maxBody` is --max-body and PETSTORE_MAX_BODY, unless its row says otherwise.
+const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
+  port: { group: 'Address', value: 'N', env: 'PORT', help: 'port; 0 picks a free one' },
+  host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
+  basePath: { value: 'PATH', help: 'path that the operations are under' },
   cors: {
-    flag: '--cors ORIGIN',
+    value: 'ORIGIN',
     isList: true,
     help: 'origin whose scripts may call, or *; repeat for more',
-    parse: parser(RULES.cors, toList),
   },
-  page: {
-    flag: '--no-page',
-    env: 'PETSTORE_PAGE',
-    help: 'serve no page at /',
-    parse: parseSwitch,
-  },
-  apiKey: {
+  page: { name: 'no-page', help: 'serve no page at /' },
+  apiKeys: {
     group: 'Keys',
-    flag: '--api-key KEY',
-    env: 'PETSTORE_API_KEYS',
+    name: 'api-key',
+    value: 'KEY',
     fallback: 'generated',
-    help: 'valid key; repeat for more (variable: commas)',
     isList: true,
     isSecret: true,
-    parse: parseKeys,
+    help: 'valid key; repeat for more (variable: commas)',
   },
   apiKeysFile: {
-    flag: '--api-keys-file FILE',
+    value: 'FILE',
     help: 'more keys, one a line, # starts a comment; SIGHUP rereads it',
-    parse: (path) => ({ path, keys: readKeys(path) }),
+    read: (path) => ({ path, keys: readKeys(path) }),
   },
-  demo: {
-    group: 'Pets',
-    flag: '--demo',
-    fallback: false,
-    help: 'fill an empty store with a dozen pets',
-    parse: (text) => (parseSwitch(text) ? readSeed(`${import.meta.dirname}/demo.json`) : []),
-  },
-  seed: {
-    flag: '--seed FILE',
-    help: 'fill an empty store with this JSON array of NewPet',
-    parse: readSeed,
-  },
-  snapshot: {
-    flag: '--snapshot FILE',
-    help: 'JSON file that keeps the pets',
-    parse: parser(RULES.snapshot),
-  },
+  demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
+  seed: { value: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
+  snapshot: { value: 'FILE', help: 'JSON file that keeps the pets' },
   getPetState: {
-    flag: '--get-pet STATE',
-    help: 'deprecated, or gone: 410, to rehearse its removal',
-    parse: parser(RULES.getPetState),
+    name: 'get-pet',
+    value: 'STATE',
+    env: 'PETSTORE_GET_PET',
+    help: 'deprecated, or gone: answers 410',
   },
   maxBody: {
     group: 'Limits',
-    flag: '--max-body BYTES',
+    value: 'BYTES',
     fallback: `${DEFAULTS.maxBody / 1_024}k`,
     help: 'bytes in the body of a request; suffixes k, m and g',
-    parse: bytesParser(RULES.maxBody),
   },
   maxStore: {
-    flag: '--max-store BYTES',
+    value: 'BYTES',
     fallback: 'a quarter of the heap, 256m at most',
     help: 'bytes of pets, 100 more for each',
-    parse: bytesParser(RULES.maxStore),
   },
-  maxConnections: {
-    flag: '--max-connections N',
-    help: 'connections; beyond them the longest idle one is closed',
-    parse: parser(RULES.maxConnections, toInteger),
-  },
+  maxConnections: { value: 'N', help: 'connections; beyond, the longest idle one is closed' },
   log: {
     group: 'Operation',
-    flag: '--log FORMAT',
+    value: 'FORMAT',
     fallback: 'text on a terminal, else json',
     help: 'text, json or off',
-    parse: parser(RULES.log),
   },
-  keepAlive: {
-    flag: '--keep-alive SECONDS',
-    fallback: DEFAULTS.keepAlive / 1_000,
-    help: "how long an idle connection is kept: longer than the proxy's",
-    parse: (text) => 1_000 * parseKeepAlive(text),
-  },
-  drain: {
-    flag: '--drain SECONDS',
-    help: 'time for requests in flight after SIGTERM or SIGINT',
-    parse: parseSeconds,
-  },
-  drainDelay: {
-    flag: '--drain-delay SECONDS',
-    help: 'time before that to serve on, while /readyz is 503',
-    parse: parseSeconds,
-  },
+  keepAlive: { value: 'SECONDS', help: "for an idle connection; longer than the proxy's" },
+  drain: { value: 'SECONDS', help: 'for requests in flight after SIGTERM or SIGINT' },
+  drainDelay: { value: 'SECONDS', help: 'before that, to serve on while /readyz is 503' },
   storePerKey: {
     group: 'Tests',
-    flag: '--store-per-key',
     help: 'own pets, faults and requests for each key; any key unless given',
-    parse: parseSwitch,
   },
-  delay: {
-    flag: '--delay MS',
-    help: 'milliseconds, or MIN-MAX, before the response of each operation',
-    parse: parser(RULES.delay, toDelay),
-  },
-  strict: {
-    flag: '--strict',
-    help: 'refuse unknown and repeated parameters and members',
-    parse: parseSwitch,
-  },
-  controlPort: {
-    flag: '--control-port N',
-    help: 'port of the test controls: reset, requests, faults',
-    parse: parser(RULES.controlPort, toInteger),
-  },
-  controlHost: {
-    flag: '--control-host ADDRESS',
-    help: 'address of the test controls',
-    parse: parser(RULES.controlHost),
-  },
+  delay: { value: 'MS', help: 'milliseconds, or MIN-MAX, before each response' },
+  strict: { help: 'refuse unknown and repeated parameters and members' },
+  controlPort: { value: 'N', help: 'port of the test controls: reset, requests, faults' },
+  controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
 }
 
-const ROWS = Object.entries<Setting<unknown>>(SETTINGS).map(([key, setting]) => {
-  const name = setting.flag.replace(/^--| .*/g, '')
+const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
+  const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
   const { [key]: fallback = 'off' }: Record<string, unknown> = { ...DEFAULTS, ...FALLBACKS }
-  return { key, name, env, fallback, ...setting }
+  const parse = parser(setting, FLAG_RULES[key])
+  return { key, name, env, fallback, parse, ...setting }
 })
 
-function helpOf({ group, flag, env, help, fallback }: (typeof ROWS)[number]): string {
+function helpOf({ group, name, value = '', env, help, fallback }: (typeof ROWS)[number]): string {
   const title = group === undefined ? '' : `\n${group}\n`
+  const flag = `--${name} ${value}`
   return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${fallback})\n`
 }
 
