@@ -136,7 +136,7 @@ describe('the code', () => {
     assert.ok(FILES.length <= 40, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 69,600 bytes of logic, however it is written', () => {
+  test('of src/ has at most 69,900 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -147,11 +147,11 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 69_600, `${bytes} bytes`)
+    assert.ok(bytes <= 69_900, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 11,600 lines', () => {
+  test('of test/ has at most 11,670 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 11_600, `${total} lines`)
+    assert.ok(total <= 11_670, `${total} lines`)
   })
 })

@@ -49,8 +49,10 @@ const WARN_AT = 0.8
 export class MemoryStore implements Store {
   readonly maxBytes: number
   #report: Report | undefined
-  #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
+  // The JSON of each of #ids.all; if it is long, as UTF-8 outside V8's heap. A Map takes twice the
+  // time to fill.
+  #pets: (string | Buffer)[] = []
   #bytes = 0
   #pages = new Map<PageQuery, Page>() // not the last one, so they never change
   #pageBytes = 0
@@ -62,7 +64,7 @@ export class MemoryStore implements Store {
   }
 
   get size(): number {
-    return this.#pets.size
+    return this.#pets.length
   }
 
   get bytes(): number {
@@ -75,11 +77,13 @@ export class MemoryStore implements Store {
   }
 
   get(id: number): string | undefined {
-    return this.#pets.get(id)?.toString()
+    const { all } = this.#ids
+    const at = all[id - 1] === id ? id - 1 : firstAbove(all, id - 1) // often there are no gaps
+    return all[at] === id ? this.#pets[at]?.toString() : undefined
   }
 
   *values(): Generator<string> {
-    for (const json of this.#pets.values()) yield json.toString()
+    for (const json of this.#pets) yield json.toString()
   }
 
   /** The same query must be the same object. */
@@ -90,7 +94,7 @@ export class MemoryStore implements Store {
     const ids = this.#ids[status]
     const first = firstAbove(ids, after)
     const pageIds = ids.slice(first, first + limit)
-    const json = `[${pageIds.map((id) => this.#pets.get(id)).join(',')}]`
+    const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
     this.#keepPage(query, page)
@@ -129,7 +133,7 @@ export class MemoryStore implements Store {
     const { id, json, status } = draft
     const { lastId } = this
     if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
-    this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
+    this.#pets.push(json.length > LONG ? Buffer.from(json) : json)
     this.#ids.all.push(id)
     if (status !== undefined) this.#ids[status].push(id)
     this.#bytes += bytesOf(draft)
