@@ -10,21 +10,22 @@ const PROBE = Buffer.alloc(4 * 1024, ' ')
 /** A snapshot, only replaced whole, and the journal of what came since. Serialize its calls. */
 export class SnapshotFiles {
   readonly path: string
-  readonly #report: Report
-  #snapshot: Stats | undefined // of the file that is ours
-  #journal: Stats | undefined // of the file that is ours; undefined until the rename is synced
-  #journalFile: FileHandle | undefined
+  readonly report: Report
+  #journal: FileHandle | undefined
   #end = 0 // of the last acknowledged line of the journal
   #folded = 0 // journal offset covered by the last snapshot
-  #size = 0 // expected size of the journal; exceeds #end after a failed write
+  #size = 0 // of the journal; exceeds #end after a failed write
+  // What the files were when this server last wrote them, to notice that others did.
+  #snapshotStats: Stats | undefined
+  #journalStats: Stats | undefined // undefined while FILE must be written again
 
   constructor(path: string, report: Report) {
     this.path = path
-    this.#report = report
+    this.report = report
   }
 
   get snapshotBytes(): number {
-    return this.#snapshot?.size ?? 0
+    return this.#snapshotStats?.size ?? 0
   }
 
   /** Bytes of the journal that no snapshot covers. */
@@ -32,47 +33,42 @@ export class SnapshotFiles {
     return this.#end - this.#folded
   }
 
-  /** Reads all pets, and makes them durable. Refuses damage before any file is changed. */
+  /** Reads all pets, and writes FILE anew. Refuses damage before any file is changed. */
   async open(memory: MemoryStore): Promise<void> {
     let end = 0
     const journalPath = `${this.path}.journal`
-    this.#snapshot = await readDurably(this.path, (file) => readSnapshot(file, memory))
-    const journal = await readDurably(journalPath, async (file) => {
+    this.#snapshotStats = await readExisting(this.path, (file) => readSnapshot(file, memory))
+    const journal = await readExisting(journalPath, async (file) => {
       end = await readJournal(file, memory)
     })
-    if (this.#snapshot === undefined && journal !== undefined) {
+    if (this.#snapshotStats === undefined && journal !== undefined) {
       throw new Error(`${this.path} is missing, but not ${journalPath}: restore it`)
     }
     try {
       await this.fold(memory.values()) // proves that FILE can be replaced
     } catch (error) {
       await unlink(`${this.path}.new`).catch(ignoreMissing)
-      if (this.#snapshot === undefined || !isNoRoom(error)) {
+      if (this.#snapshotStats === undefined || !isNoRoom(error)) {
         throw new Error(`${this.path} cannot be replaced: ${messageOf(error)}`)
       }
       await this.#openJournal(end)
     }
     const torn = (journal?.size ?? 0) - end
     const cut = `${journalPath}: cut off ${torn} bytes after the last complete write`
-    if (torn > 0) this.#report('warn', cut)
+    if (torn > 0) this.report('warn', cut)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
   async append(pets: readonly string[]): Promise<void> {
-    try {
-      await this.#write(journalLine(pets))
-      this.#end = this.#size
-    } catch (error) {
-      await this.#takeBack().catch(() => {})
-      throw error
-    }
+    await this.#write(journalLine(pets))
+    this.#end = this.#size
   }
 
   /** Writes the next snapshot next to the old one; meanwhile additions may go on. */
   async prepare(pets: Iterable<string>): Promise<Stats> {
     this.#folded = this.#end
     const newPath = `${this.path}.new`
-    const { mode } = (await stat(this.path).catch(ignoreMissing)) ?? this.#snapshot ?? {}
+    const { mode } = (await stat(this.path).catch(ignoreMissing)) ?? this.#snapshotStats ?? {}
     await unlink(newPath).catch(ignoreMissing)
     const handle = await open(newPath, 'wx', mode)
     try {
@@ -90,13 +86,13 @@ export class SnapshotFiles {
 
   /** Puts the next snapshot in place. Empties the journal unless anything was added meanwhile. */
   async place(next: Stats): Promise<void> {
-    const journal = this.#journal
-    this.#journal = undefined
+    const journalStats = this.#journalStats
+    this.#journalStats = undefined
     await this.#keepForeign()
     await rename(`${this.path}.new`, this.path)
-    this.#snapshot = next
+    this.#snapshotStats = next
     await this.#syncNames()
-    this.#journal = journal
+    this.#journalStats = journalStats
     if (this.unfoldedBytes === 0) await this.#openJournal(0)
   }
 
@@ -104,35 +100,37 @@ export class SnapshotFiles {
     await this.place(await this.prepare(pets))
   }
 
-  /** Replaces the pets by others. If that fails, FILE is put back: a kill must not show them. */
+  /** Replaces all pets. If that fails, restores FILE, so that no restart shows the new pets. */
   async replace(pets: Iterable<string>): Promise<void> {
     const oldPath = `${this.path}.old`
-    const old = this.#snapshot
+    const oldStats = this.#snapshotStats
+    const putBack = async () => {
+      await rename(oldPath, this.path)
+      this.#snapshotStats = oldStats
+    }
     const next = await this.prepare(pets)
     await unlink(oldPath).catch(ignoreMissing)
     await link(this.path, oldPath).catch(() => {}) // not every disk has links
     try {
       await this.place(next)
     } catch (error) {
-      const failure = await rename(oldPath, this.path).catch(String)
-      if (failure === undefined) this.#snapshot = old
+      await putBack().catch(() => {})
       throw error
     } finally {
       await unlink(oldPath).catch(() => {})
     }
   }
 
-  /** Folds unless the files are in order and the journal is empty. */
+  /** Folds unless the journal is empty and the files are in order. */
   async complete(pets: Iterable<string>): Promise<void> {
-    const error = await this.#check().catch(String)
-    if (error !== undefined || this.#size > 0) await this.fold(pets)
+    if (this.#size > 0) await this.fold(pets)
+    await this.#check().catch(() => this.fold(pets))
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */
   async repair(pets: Iterable<string>): Promise<void> {
     try {
-      await this.#check()
-      await this.#openJournal(this.#end)
+      await this.#cutJournal() // before anything can fail: no restart may show a refused pet
       await this.#write(PROBE)
       await this.#openJournal(this.#end)
     } catch (error) {
@@ -143,63 +141,58 @@ export class SnapshotFiles {
 
   /** Removes the journal, which must be empty. */
   async close(): Promise<void> {
-    await this.#journalFile?.close()
+    await this.#journal?.close()
     await unlink(`${this.path}.journal`)
     await this.#syncNames()
   }
 
-  /** Removes what was written in vain, whatever FILE is: a kill must not bring it back. */
-  async #takeBack(): Promise<void> {
-    const stats = await this.#journalFile?.stat()
-    if (stats?.size !== this.#size) return // somebody else changed it
-    await this.#journalFile?.truncate(this.#end)
+  /** Removes what was written after the last acknowledged line, unless others wrote there too. */
+  async #cutJournal(): Promise<void> {
+    const stats = await this.#journal?.stat()
+    if (stats?.size !== this.#size) return
+    await this.#journal?.truncate(this.#end)
     this.#size = this.#end
   }
 
-  /** Opens the journal, and cuts off what follows a line. */
   async #openJournal(end: number): Promise<void> {
-    const mode = (this.#snapshot?.mode ?? 0) | 0o600 // FILE may be read-only
-    this.#journal = undefined
-    await this.#journalFile?.close()
-    this.#journalFile = await open(`${this.path}.journal`, 'a', mode)
-    await this.#journalFile.truncate(end)
-    await this.#journalFile.datasync()
+    const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
+    await this.#journal?.close()
+    this.#journal = await open(`${this.path}.journal`, 'a', mode)
+    await this.#journal.truncate(end)
+    await this.#journal.datasync()
     await this.#syncNames()
-    this.#journal = await this.#journalFile.stat()
-    this.#size = end
+    this.#journalStats = await this.#journal.stat()
     this.#end = end
+    this.#size = end
     this.#folded = Math.min(this.#folded, end)
   }
 
   async #write(bytes: Buffer): Promise<void> {
-    if (this.#journalFile === undefined) return
+    if (this.#journal === undefined) return
     let at = 0
     while (at < bytes.length) {
-      const { bytesWritten } = await this.#journalFile.write(bytes, at) // may write a part
+      const { bytesWritten } = await this.#journal.write(bytes, at) // may write a part
       this.#size += bytesWritten
       at += bytesWritten
     }
-    await Promise.all([this.#journalFile.datasync(), this.#check()])
+    await Promise.all([this.#journal.datasync(), this.#check()])
   }
 
-  /** Rejects unless both files are ours and on disk, and the journal is as long as it must be. */
+  /** Rejects unless both files are in place and as this server left them. */
   async #check(): Promise<void> {
-    const [snapshot, { dev, ino, size }] = await Promise.all([
-      stat(this.path),
-      stat(`${this.path}.journal`),
-    ])
-    const isJournal = dev === this.#journal?.dev && ino === this.#journal.ino && size === this.#size
-    if (isJournal && isSame(snapshot, this.#snapshot)) return
+    const [snapshot, journal] = await Promise.all([stat(this.path), stat(`${this.path}.journal`)])
+    const isOwn = journal.dev === this.#journalStats?.dev && journal.ino === this.#journalStats.ino
+    if (isOwn && journal.size === this.#size && isSame(snapshot, this.#snapshotStats)) return
     throw new Error('the files are not as this server left them')
   }
 
   /** Keeps somebody else's file under another name. */
   async #keepForeign(): Promise<void> {
     const found = await stat(this.path).catch(ignoreMissing)
-    if (found === undefined || isSame(found, this.#snapshot)) return
+    if (found === undefined || isSame(found, this.#snapshotStats)) return
     const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
     await link(this.path, keptAs).catch(() => rename(this.path, keptAs)) // others' files: no link
-    this.#report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
+    this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
   }
 
   async #syncNames(): Promise<void> {
@@ -221,8 +214,8 @@ function ignoreMissing(error: unknown): undefined {
   if (!hasCode(error, 'ENOENT')) throw error
 }
 
-/** Reads a file if there is one, and makes sure that it is on disk. An error names the file. */
-async function readDurably(
+/** Reads a file if there is one. An error names it. */
+async function readExisting(
   path: string,
   read: (file: FileHandle) => Promise<void>,
 ): Promise<Stats | undefined> {
@@ -231,11 +224,10 @@ async function readDurably(
   if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
   const handle = await open(path)
   try {
-    await read(handle).catch((error) => {
-      throw new Error(`${path}: ${messageOf(error)}`)
-    })
-    await handle.sync()
+    await read(handle)
     return found
+  } catch (error) {
+    throw new Error(`${path}: ${messageOf(error)}`)
   } finally {
     await handle.close()
   }

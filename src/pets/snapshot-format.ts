@@ -2,11 +2,20 @@ import { isUtf8 } from 'node:buffer'
 import type { FileHandle } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { messageOf } from '../guards.ts'
-import { parseJson, parseJsonBytes } from './json.ts'
-import { readPet } from './pet.ts'
+import { type Parsed, parseJson, parseJsonBytes } from './json.ts'
+import { isPetStatus, readPet } from './pet.ts'
 import { type Draft, draftOf, type MemoryStore } from './store.ts'
 
-const HEAD_BYTES = '["9a3f01bc"'.length
+const HEAD_LENGTH = '["9a3f01bc"'.length
+const NEWLINE = 10
+const COMMA = 44
+// A pet exactly as petJson() writes it: its line is kept as it stands, without parsing. The parser
+// takes the rest: escapes in a name, integers near 2^63, any other layout.
+const NAME = String.raw`"name":"[^"\\\0-\x1f]*"`
+const CATEGORY_ID = String.raw`"categoryId":(?:0|-?(?:[1-8]\d{0,18}|9\d{0,17}))`
+const OWN_PET = new RegExp(
+  String.raw`^\{"id":([1-9]\d{0,14}),${NAME},${CATEGORY_ID}(?:,"status":"(\w+)")?\}$`,
+)
 const BLOCK_BYTES = 2 ** 20
 // Small enough that a piece is garbage before the collector moves it to where objects live long.
 const PIECE_CHARACTERS = 2 ** 16
@@ -27,12 +36,11 @@ export function* snapshotPieces(pets: Iterable<string>): Generator<string> {
 
 /** A line of a journal: `["<crc32>",{…},{…}]`. */
 export function journalLine(pets: readonly string[]): Buffer {
-  const checked = `,${pets.join(',')}`
-  return Buffer.from(`${headOf(checked)}${checked}]\n`)
+  return Buffer.from(`${withChecksum(`,${pets.join(',')}`)}\n`)
 }
 
-function headOf(checked: string | Buffer): string {
-  return `["${crc32(checked).toString(16).padStart(8, '0')}"`
+function withChecksum(checked: string): string {
+  return `["${crc32(checked).toString(16).padStart(8, '0')}"${checked}]`
 }
 
 /**
@@ -42,21 +50,19 @@ function headOf(checked: string | Buffer): string {
  */
 export async function readJournal(file: FileHandle, memory: MemoryStore): Promise<number> {
   let number = 0
-  let at = 0
+  let start = 0 // of the block
   let end = 0
   for await (const block of blocksOf(file)) {
-    for (const line of block.toString('latin1').split('\n')) {
+    for (const line of linesOf(block)) {
       number++
-      at += line.length + 1
-      const bytes = Buffer.from(line, 'latin1')
-      const head = headOf(bytes.subarray(HEAD_BYTES, -1))
-      if (!line.startsWith(head) || !line.endsWith(']')) continue
+      if (line.text !== withChecksum(line.text.slice(HEAD_LENGTH, -1))) continue
       naming(`line ${number}`, () => {
-        const [, ...pets] = itemsIn(bytes)
+        const [, ...pets] = itemsIn(parseJson(line.text))
         for (const pet of pets) keepNext(memory, readDraft(pet))
       })
-      end = at
+      end = start + line.end + 1
     }
+    start += block.length + 1
   }
   return end
 }
@@ -70,40 +76,66 @@ function keepNext(memory: MemoryStore, pet: Draft): void {
 
 /** Adds the pets of a JSON array, in whatever layout, to an empty store. */
 export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promise<void> {
-  const other = await readLines(file, memory)
-  if (other === undefined) return
+  const { lines, isAll } = await readOwnLines(file, memory)
+  if (isAll) return
   memory.reset([])
   const bytes = await file.readFile()
-  const items = other === 1 ? itemsIn(bytes) : naming(`from line ${other} on`, () => itemsIn(bytes))
+  const items = naming(`from line ${lines + 1} on`, () => itemsIn(parseJsonBytes(bytes)))
   for (const [index, item] of items.entries()) {
     naming(`item ${index + 1}`, () => memory.keep(readDraft(item)))
   }
 }
 
-/** Reads pets as this server writes them, one a line; returns the number of any other line. */
-async function readLines(file: FileHandle, memory: MemoryStore): Promise<number | undefined> {
+/** Adds pets while each is on a line of its own, as this server writes them. */
+async function readOwnLines(
+  file: FileHandle,
+  memory: MemoryStore,
+): Promise<{ lines: number; isAll: boolean }> {
+  let lines = 0
   let bytes = 0
-  let number = 0
-  let before: string | undefined // the last character of the line before
+  let expected: '[' | 'pet' | ']' | '' = '['
   for await (const block of blocksOf(file)) {
     bytes += block.length + 1
-    for (const line of block.toString().split('\n')) {
-      number++
-      const last = line.at(-1)
-      if (line.includes('\ufffd') && !isUtf8(block)) return number // decoded to U+FFFD
-      if (before === '[' || before === ',') {
-        const input = parseJson(last === ',' ? line.slice(0, -1) : line)
-        if (!input.ok) return number
-        naming(`line ${number}`, () => memory.keep(readDraft(input.value)))
+    const isValid = isUtf8(block)
+    for (const { text, hasComma } of linesOf(block)) {
+      if (!isValid && text.includes('\ufffd')) return { lines, isAll: false }
+      if (expected === 'pet') {
+        const isJson = naming(`line ${lines + 1}`, () => keepLine(memory, text))
+        if (!isJson) return { lines, isAll: false }
+        expected = hasComma ? 'pet' : ']'
       } else {
-        const isBracket = number === 1 ? line === '[' : line === ']' && before === '}'
-        if (!isBracket) return number
+        if (hasComma || text !== expected) return { lines, isAll: false }
+        expected = expected === '[' ? 'pet' : ''
       }
-      before = last
+      lines++
     }
   }
   const { size } = await file.stat()
-  return before === ']' && bytes === size ? undefined : number + 1
+  return { lines, isAll: expected === '' && bytes === size }
+}
+
+/** The lines of a block, decoded one by one: a slice of the whole text would keep it in memory. */
+function* linesOf(block: Buffer): Generator<{ text: string; hasComma: boolean; end: number }> {
+  let start = 0
+  while (start <= block.length) {
+    const newline = block.indexOf(NEWLINE, start)
+    const end = newline < 0 ? block.length : newline
+    const hasComma = block[end - 1] === COMMA
+    yield { text: block.toString('utf8', start, hasComma ? end - 1 : end), hasComma, end }
+    start = end + 1
+  }
+}
+
+/** Adds the pet on a line; false if the line is not JSON. */
+function keepLine(memory: MemoryStore, line: string): boolean {
+  const [, id, status] = OWN_PET.exec(line) ?? []
+  if (id !== undefined && (status === undefined || isPetStatus(status))) {
+    memory.keep({ id: Number(id), json: line, status })
+    return true
+  }
+  const input = parseJson(line)
+  if (input.ok) memory.keep(readDraft(input.value))
+  return input.ok
 }
 
 function readDraft(item: unknown): Draft {
@@ -111,8 +143,7 @@ function readDraft(item: unknown): Draft {
   return draftOf(pet.id, pet)
 }
 
-function itemsIn(bytes: Buffer): unknown[] {
-  const input = parseJsonBytes(bytes)
+function itemsIn(input: Parsed<unknown>): unknown[] {
   if (!input.ok) throw new Error(input.reason)
   if (!Array.isArray(input.value)) throw new Error('it must be a JSON array of pets')
   return input.value

@@ -4,7 +4,7 @@ import { messageOf } from '../guards.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import type { NewPet } from './pet.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
-import type { Added, LocalStore, Page, PageQuery, Report } from './store.ts'
+import type { Added, Draft, LocalStore, Report } from './store.ts'
 import { FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
@@ -33,7 +33,7 @@ export async function openSnapshotStore(
     const files = new SnapshotFiles(path, report)
     const memory = new MemoryStore(maxBytes, report)
     await files.open(memory)
-    return new SnapshotStore(files, memory, release, report)
+    return new SnapshotStore(files, memory, release)
   } catch (error) {
     await release()
     throw error
@@ -49,26 +49,23 @@ class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
   #memory: MemoryStore
   readonly #release: () => Promise<void>
-  readonly #report: Report
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
   #batch: Addition[] | undefined // open to more additions until another task is queued
   #stragglers = 0 // additions expected in the next batch
   #isFailing = false
   #repairing: Promise<void> | undefined
-  #pendingSnapshot: Promise<Stats> | undefined // being written while additions go on
+  #nextSnapshot: Promise<Stats> | undefined // being written while additions go on
   #foldTimer: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
 
-  constructor(
-    files: SnapshotFiles,
-    memory: MemoryStore,
-    release: () => Promise<void>,
-    report: Report,
-  ) {
+  readonly page: LocalStore['page'] = (query) => this.#memory.page(query)
+  readonly get: LocalStore['get'] = (id) => this.#memory.get(id)
+  readonly values: LocalStore['values'] = () => this.#memory.values()
+
+  constructor(files: SnapshotFiles, memory: MemoryStore, release: () => Promise<void>) {
     this.#files = files
     this.#memory = memory
     this.#release = release
-    this.#report = report
   }
 
   get size(): number {
@@ -77,18 +74,6 @@ class SnapshotStore implements LocalStore {
 
   get bytes(): number {
     return this.#memory.bytes
-  }
-
-  page(query: PageQuery): Page {
-    return this.#memory.page(query)
-  }
-
-  get(id: number): string | undefined {
-    return this.#memory.get(id)
-  }
-
-  values(): Iterable<string> {
-    return this.#memory.values()
   }
 
   add(pet: NewPet): Promise<Added> {
@@ -100,10 +85,9 @@ class SnapshotStore implements LocalStore {
   }
 
   async reset(pets: readonly NewPet[]): Promise<boolean> {
-    const fresh = new MemoryStore(this.#memory.maxBytes, this.#report)
+    const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
-      await this.#repair()
       await this.#foldAll() // so that nothing in the journal can follow the fresh pets
       await this.#files.replace(fresh.values())
       this.#memory = fresh
@@ -112,11 +96,11 @@ class SnapshotStore implements LocalStore {
   }
 
   async isWritable(): Promise<boolean> {
-    if (this.#isFailing && this.#closing === undefined) {
-      this.#repairing ??= this.#enqueue(() => this.#tryRepair()).finally(() => {
+    if (this.#isFailing) {
+      this.#repairing ??= this.#enqueue(() => this.#repair()).finally(() => {
         this.#repairing = undefined
       })
-      await this.#repairing
+      await this.#repairing.catch(() => {})
     }
     return !this.#isFailing
   }
@@ -144,7 +128,7 @@ class SnapshotStore implements LocalStore {
     if (this.#closing !== undefined) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
-      await this.#undo(error)
+      await this.#fail(error)
       throw error
     })
     this.#queue = done.catch(() => {})
@@ -153,7 +137,9 @@ class SnapshotStore implements LocalStore {
 
   #openBatch(): Addition[] {
     const batch: Addition[] = []
-    void this.#enqueue(() => this.#write(batch))
+    this.#enqueue(() => this.#write(batch)).catch(() => {
+      for (const { resolve } of batch) resolve(FAILED)
+    })
     return batch
   }
 
@@ -161,15 +147,18 @@ class SnapshotStore implements LocalStore {
     await this.#waitForStragglers(batch)
     if (this.#batch === batch) this.#batch = undefined
     const drafts = this.#memory.draft(batch.map(({ pet }) => pet))
-    const fitting = drafts.filter((draft) => draft !== undefined)
-    const isWritten = await this.#append(fitting.map(({ json }) => json))
+    const fitting: { draft: Draft; resolve: Addition['resolve'] }[] = []
     for (const [at, { resolve }] of batch.entries()) {
       const draft = drafts[at]
       if (draft === undefined) resolve(FULL)
-      else resolve(isWritten ? this.#memory.keep(draft) : FAILED)
+      else fitting.push({ draft, resolve })
     }
+    if (fitting.length === 0) return
+    await this.#repair()
+    await this.#files.append(fitting.map(({ draft }) => draft.json))
+    for (const { draft, resolve } of fitting) resolve(this.#memory.keep(draft))
     this.#stragglers = batch.length + (this.#batch?.length ?? 0)
-    if (isWritten) this.#foldLater()
+    this.#foldLater()
   }
 
   /** Waits briefly so that clients that were just answered can join this batch. */
@@ -183,68 +172,51 @@ class SnapshotStore implements LocalStore {
     }
   }
 
-  /** Whether pets are in the journal now. */
-  async #append(pets: readonly string[]): Promise<boolean> {
-    if (pets.length === 0) return true
-    await this.#tryRepair()
-    if (this.#isFailing) return false
-    try {
-      await this.#files.append(pets)
-      return true
-    } catch (error) {
-      await this.#undo(error)
-      return false
-    }
-  }
-
   #foldLater(): void {
     const { snapshotBytes, unfoldedBytes } = this.#files
+    const fold = () => this.#fold().catch(() => {}) // failures are already reported
     if (snapshotBytes + unfoldedBytes < SMALL_BYTES) {
-      this.#foldTimer ??= setTimeout(() => this.#beginFold(), FOLD_DELAY).unref()
+      this.#foldTimer ??= setTimeout(fold, FOLD_DELAY).unref()
       this.#foldTimer.refresh()
-    } else if (unfoldedBytes >= snapshotBytes) this.#beginFold()
+    } else if (unfoldedBytes >= snapshotBytes) void fold()
   }
 
-  /** Writes the next snapshot while additions go on, and puts it in place. */
-  #beginFold(): void {
-    const begin = async () => {
-      if (this.#pendingSnapshot !== undefined) return
-      this.#pendingSnapshot = this.#files.prepare(this.values())
-      const end = () => this.#enqueue(() => this.#endFold())
-      this.#pendingSnapshot.finally(end).catch(() => {}) // failures are already reported
-    }
-    this.#enqueue(begin).catch(() => {})
+  /** Writes the next snapshot, during which additions go on, and puts it in place. */
+  async #fold(): Promise<void> {
+    await this.#enqueue(async () => {
+      this.#nextSnapshot ??= this.#files.prepare(this.values())
+    })
+    await this.#nextSnapshot?.catch(() => {}) // the next task meets the failure again
+    await this.#enqueue(() => this.#placeNext())
   }
 
-  async #endFold(): Promise<void> {
-    const next = this.#pendingSnapshot
-    this.#pendingSnapshot = undefined
+  /** Puts the next snapshot in place, if one is being written. */
+  async #placeNext(): Promise<void> {
+    const next = this.#nextSnapshot
+    this.#nextSnapshot = undefined
     if (next !== undefined) await this.#files.place(await next)
   }
 
   async #foldAll(): Promise<void> {
-    await this.#endFold().catch(() => {})
+    await this.#placeNext().catch(() => {})
     await this.#files.complete(this.values())
   }
 
   /** Puts the files in order if anything failed. */
   async #repair(): Promise<void> {
     if (!this.#isFailing) return
-    await this.#endFold().catch(() => {})
+    await this.#placeNext().catch(() => {})
     await this.#files.repair(this.values())
     this.#isFailing = false
-    this.#report('info', `${this.#files.path} can be written again`)
+    this.#files.report('info', `${this.#files.path} can be written again`)
   }
 
-  async #tryRepair(): Promise<void> {
-    await this.#repair().catch(() => {})
-  }
-
-  /** Removes from the disk what failed halfway: a kill must not bring back what is refused. */
-  async #undo(error: unknown): Promise<void> {
-    const reason = `${this.#files.path} cannot be written: ${messageOf(error)}`
-    if (!this.#isFailing) this.#report('error', reason)
+  /** Cleans up at once, before anything is refused: no restart may show what was refused. */
+  async #fail(error: unknown): Promise<void> {
+    if (this.#isFailing) return
     this.#isFailing = true
-    await this.#tryRepair()
+    const { path, report } = this.#files
+    report('error', `${path} cannot be written: ${messageOf(error)}`)
+    await this.#repair().catch(() => {})
   }
 }

@@ -102,6 +102,32 @@ test('folds a large journal as big as the file, and keeps what is added meanwhil
   assert.deepEqual(all(await open(t, path)), all(store))
 })
 
+const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<unknown>][] = [
+  ['is reset', async (_, store) => store.reset(PETS)],
+  ['is closed', async (_, store) => store.close()],
+  [
+    'cannot write',
+    async (t, store) => {
+      await failDisk(t, 'write')
+      await store.add(REX)
+    },
+  ],
+]
+for (const [deed, act] of DEEDS) {
+  test(`a store that ${deed} while it folds has the same pets after a restart`, async (t) => {
+    const path = filed(t)
+    const store = await open(t, path)
+    const big = { name: 'x'.repeat(2 ** 20), categoryId: 1 }
+    await Promise.all(Array.from({ length: 20 }, () => store.add(big)))
+    await act(t, store)
+    t.mock.restoreAll()
+    await store.close()
+    const errors = reports.get(store)?.filter((line) => line.startsWith('error: '))
+    assert.equal(errors?.length, deed === 'cannot write' ? 1 : 0, errors?.join())
+    assert.deepEqual(all(await open(t, path)), all(store))
+  })
+}
+
 test('folds a small journal after a quiet second', { timeout: 60_000 }, async (t) => {
   const path = filed(t)
   const store = await open(t, path)
@@ -155,6 +181,37 @@ for (const [layout, file, pets] of LAYOUTS) {
   })
 }
 
+const NAMES = String.raw`Rex Zoë🐈 \u0041 \/ \n \" \ud800 \x "`
+  .split(' ')
+  .concat('', '\t', '\ufffd')
+const NUMBERS = ['0', '-0', '7', '-7', '01', '1.0', '1e3', '7.5', '1e400', '"7"', 'null']
+const BOUNDS = [10n ** 15n, 2n ** 53n, 89n * 10n ** 17n, 9n * 10n ** 18n, 10n ** 19n, 2n ** 63n]
+for (const bound of BOUNDS) {
+  NUMBERS.push(...[-1n, 0n, 1n].flatMap((step) => [`${bound + step}`, `${step - bound}`]))
+}
+const MEMBERS: [member: string, values: string[]][] = [
+  ['id', NUMBERS],
+  ['name', NAMES.map((name) => `"${name}"`)],
+  ['categoryId', NUMBERS],
+  ['status', ['"available"', '"sold"', '"lost"', '"toString"', '""', 'null', '7']],
+]
+for (const [member, values] of MEMBERS) {
+  test(`reads any ${member} on a line of its own as in any other layout`, async (t) => {
+    const path = filed(t)
+    const read = async (file: string) => {
+      fs.writeFileSync(path, file)
+      const store = await open(t, path).catch(() => undefined)
+      await store?.close()
+      return store === undefined ? 'refused' : all(store)
+    }
+    for (const value of values) {
+      const pet = { id: '8', name: '"Rex"', categoryId: '7', status: '"pending"', [member]: value }
+      const line = `{${Object.entries(pet).map((one) => `"${one[0]}":${one[1]}`)}}`
+      assert.deepEqual(await read(`[\n${line}\n]\n`), await read(`[${line}]`), line)
+    }
+  })
+}
+
 test('reads a file of several MiB, with a long line among short ones', async (t) => {
   const path = filed(t)
   const names = Array.from({ length: 300 }, (_, at) => `${at}é`.repeat(2_000))
@@ -176,19 +233,21 @@ const NAMELESS = `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`
 const MAX = LINES[0]?.replace('Rex', 'Max') ?? ''
 const IS_MISSING = /journal: line 2: pet 4 must come before pet 5, and is missing$/
 const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
-  ['an empty file', '', /json: Unexpected end of JSON input$/],
-  ['an object', '{}', /json: it must be a JSON array of pets$/],
+  ['an empty file', '', /json: from line 1 on: Unexpected end of JSON input$/],
+  ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
   ['a file that is cut', FILE.slice(0, -3), /json: from line 4 on: Expected/],
   ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
   ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
   ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
+  ['a comma after all', `${FILE.trimEnd()},\n`, /json: from line 5 on: Unexpected/],
+  ['a comma before all', FILE.replace('[', '[,'), /json: from line 1 on: it is not/],
   ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
   ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
   ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
   ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
   ['an id again', SAME_ID.replaceAll('\n', ' '), /json: item 2: the id 1 must be above 1, the one/],
   ['a pet that is not valid', NAMELESS, /json: item 2: name must be a string$/],
-  ['bytes that are not UTF-8', NOT_UTF8, /json: it is not valid UTF-8$/],
+  ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
   ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
   ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
   ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
@@ -343,6 +402,15 @@ for (const { what, reason, begin } of OUTAGES) {
     assert.equal((await open(t, path)).size, 4)
   })
 }
+
+test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
+  const path = filed(t, FILE)
+  const store = await open(t, path)
+  await failDisk(t, 'appendFile', 'ENOSPC')
+  await assert.rejects(async () => store.reset(PETS), /ENOSPC/)
+  assert.ok(!fs.existsSync(`${path}.new`))
+  assert.equal((await store.add(REX)).ok, true)
+})
 
 test('repairs the files once at a time, however many ask whether they are writable', async (t) => {
   const path = filed(t, FILE)
