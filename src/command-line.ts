@@ -21,7 +21,7 @@ export interface Setting<T> {
 
 type Parse<T> = (text: string) => T // throws an error that says what the text must be
 
-type Row = Setting<unknown> & Readonly<Record<'key' | 'name' | 'env', string>>
+type Row = Setting<unknown> & Readonly<Record<'name' | 'env', string>>
 
 export function readFlags(args: readonly string[], rows: readonly Row[]): Record<string, unknown> {
   const options: ParseArgsConfig['options'] = {
@@ -40,14 +40,14 @@ export function readFlags(args: readonly string[], rows: readonly Row[]): Record
   }
 }
 
-/** Of a flag and its variable, the flag counts; an empty variable is ignored. */
-export function readSetting(row: Row, flag: unknown, variable = ''): object {
-  if (flag === undefined && variable === '') return {}
-  const { key, name, isSecret, parse } = row
+/** The value of a setting, if given: a flag wins over its variable. Ignores an empty variable. */
+export function readSetting(row: Row, flag: unknown, variable = ''): unknown {
+  if (flag === undefined && variable === '') return undefined
+  const { name, isSecret, parse } = row
   const value = name.startsWith('no-') ? !flag : flag
   const text = flag === undefined ? variable : String(value) // a list has commas
   try {
-    return { [key]: parse(text) }
+    return parse(text)
   } catch (error) {
     const given = flag === undefined ? row.env : `--${name}`
     const shown = isSecret ? given : `${given} ${JSON.stringify(text)}`
@@ -58,7 +58,7 @@ export function readSetting(row: Row, flag: unknown, variable = ''): object {
 export function parser<T>(rule: Rule<T>, read: Parse<unknown> = String): Parse<T> {
   return (text) => {
     const value = read(text)
-    if (rule.isType(value) && rule.isInRange?.(value) !== false) return value
+    if (rule.isType(value) && rule.isInRange(value)) return value
     throw new Error(`must be ${rule.mustBe}`)
   }
 }

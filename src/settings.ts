@@ -170,11 +170,12 @@ const SETTINGS: { readonly [K in keyof Config]-?: Setting<NonNullable<Config[K]>
   },
 }
 
+const SHOWN: Readonly<Record<string, unknown>> = { ...DEFAULTS, ...FALLBACKS }
+
 const ROWS = Object.entries<Setting<unknown>>(SETTINGS).map(([key, setting]) => {
   const name = setting.flag.replace(/^--| .*/g, '')
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
-  const { [key]: fallback = 'off' }: Record<string, unknown> = { ...DEFAULTS, ...FALLBACKS }
-  return { key, name, env, fallback, ...setting }
+  return { key, name, env, fallback: SHOWN[key] ?? 'off', ...setting }
 })
 
 function helpOf({ group, flag, env, help, fallback }: (typeof ROWS)[number]): string {
@@ -207,12 +208,13 @@ interface Command {
 export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Command {
   const flags = readFlags(args, ROWS)
   const action = COMMANDS.find((name) => flags[name]) ?? 'serve'
-  const config = { ...FALLBACKS }
+  const config: Config & Record<string, unknown> = { ...FALLBACKS }
   for (const row of ROWS) {
     // A health check must not read the files of the server that it asks.
     const isAddress = row.key === 'host' || row.key === 'port'
-    if (action === 'serve' || (action === 'healthcheck' && isAddress))
-      Object.assign(config, readSetting(row, flags[row.name], env[row.env]))
+    const isNeeded = action === 'serve' || (action === 'healthcheck' && isAddress)
+    const value = isNeeded ? readSetting(row, flags[row.name], env[row.env]) : undefined
+    if (value !== undefined) config[row.key] = value
   }
   if (config.storePerKey && config.snapshot !== undefined)
     throw new UsageError('--store-per-key must be without --snapshot; see --help')
