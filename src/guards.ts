@@ -1,3 +1,5 @@
+export type Awaitable<T> = T | Promise<T>
+
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

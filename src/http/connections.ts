@@ -33,11 +33,10 @@ export class Connection implements OwnConnection {
   constructor(socket: Socket, keepAlive: number, recount: (changed: Connection) => void) {
     this.socket = socket
     this.remote = socket.remoteAddress
-    this.keepAlive = Math.floor(keepAlive / 1000)
+    this.keepAlive = keepAlive
     this.#recount = recount
-    // node resumes the socket by itself, for example after each request, and a resume that was
-    // scheduled before our pause takes effect after it. A second pause() does nothing then, but the
-    // event stops node's reading.
+    // node resumes the socket on its own, for example after each request. Pause it again. If it
+    // already counts as paused, pause() does nothing, but the event stops the reading.
     socket.on('resume', () => {
       if (this.waiting.size === 0) return
       if (socket.isPaused()) socket.emit('pause')
@@ -50,7 +49,7 @@ export class Connection implements OwnConnection {
     return !this.latest?.isInFlight
   }
 
-  /** True once a response announced the end: later requests are ignored. */
+  /** True from the last response on. Later requests are ignored. */
   get isEnding(): boolean {
     return this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Awaitable } from '../guards.ts'
 import { bodyProblem, optionsHeaders } from './headers.ts'
-import type { Awaitable, Problem, Refuse, Reply } from './respond.ts'
-import { type Call, readTarget, type Route, type Router } from './router.ts'
+import type { Problem, Refuse, Reply } from './respond.ts'
+import { allowOf, type Call, readTarget, type Route, type Router } from './router.ts'
 
 export interface RequestHead {
   readonly method: string
@@ -13,7 +14,7 @@ export interface RequestHead {
 export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
-  // Set by handle():
+  // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
   content?: Buffer | undefined // the body, once read
@@ -30,7 +31,7 @@ export interface RequestRecord extends Outcome {
   readonly head?: RequestHead // absent if the request could not be read
   readonly operation?: string | undefined
   readonly key?: number | undefined // the index of a valid one
-  readonly content?: Uint8Array | undefined // the body, if one was wanted and read
+  readonly content?: Buffer | undefined // the body, if one was wanted and read
   readonly ms: number // from the head of the request to its response
 }
 
@@ -49,19 +50,19 @@ export interface Service {
   readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
 }
 
-const NO_BODY = Buffer.alloc(0)
+export const NO_BODY: Buffer = Buffer.alloc(0)
 
 /**
  * Takes a request through the checks in their order: key, path, method, media type, size. Then
  * reads its body, if the operation takes one, and runs the operation.
  */
-export function handle(service: Service, received: Received): Awaitable<Reply | undefined> {
+export function dispatch(service: Service, received: Received): Awaitable<Reply | undefined> {
   const { router, authorize, cors, maxBody, refuse } = service
   const { method, target, headers } = received.head
   const { path, query } = readTarget(target)
   const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
   if (!hasPath) return refuse('badTarget')
-  const { secured, routes, allow, param } = router.match(path)
+  const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
   if (!route?.isQuiet) service.begin?.(received.head)
@@ -70,8 +71,9 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
   received.key = key
   if (routes === undefined)
     return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
-  if (method === 'OPTIONS') return { status: 204, headers: optionsHeaders(allow, headers, cors) }
-  if (route === undefined) return refuse('methodNotAllowed', allow)
+  if (method === 'OPTIONS')
+    return { status: 204, headers: optionsHeaders(allowOf(routes), headers, cors) }
+  if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
   if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
   if (problem !== undefined) return refuse(problem, `${maxBody}`)
