@@ -1,6 +1,7 @@
+import type { Awaitable } from '../guards.ts'
 import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
 
-export type Awaitable<T> = T | Promise<T>
+export type { Awaitable }
 
 /** At most `limit` pets with ids above `after`, of one status if one is given. */
 export type PageQuery = Readonly<{ limit: number; after: number; status?: PetStatus }>
