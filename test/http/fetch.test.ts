@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createPetstore } from '../../src/petstore.ts'
 import type { Petstore } from '../../src/types.ts'
 import { AUTHORIZATION, KEY } from '../support.ts'
@@ -35,6 +37,9 @@ function upload(
   const create = { method: 'POST', headers: JSON_TYPE, body, duplex: 'half' as const }
   return petstore.fetch(`${petstore.url}/pets`, { ...create, ...init })
 }
+
+setFlagsFromString('--expose-gc')
+const gc: () => void = runInNewContext('gc')
 
 describe('fetch in process', () => {
   const INIT = { method: 'POST', headers: JSON_TYPE, body: REX }
@@ -142,7 +147,10 @@ describe('fetch in process', () => {
       const body = new ReadableStream({
         start: (stream) => stream.enqueue(new TextEncoder().encode(begun)),
         pull() {
-          setImmediate(() => abort.abort(new Error('enough')))
+          setImmediate(() => {
+            gc() // nothing but the signal is left to reach the request
+            abort.abort(new Error('enough'))
+          })
           return new Promise(() => {})
         },
         cancel(why) {
