@@ -65,7 +65,8 @@ export function respond(
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
     // The fast way: put everything where node keeps the headers (undocumented).
-    const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}\r\n`
+    const seconds = Math.floor(keepAlive / 1_000)
+    const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n`
     res._header = responseText(reply, length, textOf(headers) + connection)
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response
