@@ -14,6 +14,7 @@ export interface RequestHead {
 export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
+  readonly remote?: string | undefined // the client's address
   // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
@@ -21,18 +22,15 @@ export interface Received {
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
-interface Outcome {
-  readonly reply: Reply | undefined // undefined if the connection ended before a response
-  readonly bytes: number
-  readonly remote?: string | undefined
-}
-
-export interface RequestRecord extends Outcome {
+export interface RequestRecord {
   readonly head?: RequestHead // absent if the request could not be read
   readonly operation?: string | undefined
   readonly key?: number | undefined // the index of a valid one
   readonly content?: Buffer | undefined // the body, if one was wanted and read
   readonly ms: number // from the head of the request to its response
+  readonly reply: Reply | undefined // undefined if the connection ended before a response
+  readonly bytes: number // of the body that was sent
+  readonly remote?: string | undefined
 }
 
 /** What serves requests, over a socket or in process. */
@@ -47,7 +45,7 @@ export interface Service {
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
   readonly begin?: ((head: RequestHead) => void) | undefined
-  readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
+  readonly record?: ((request: RequestRecord) => void) | undefined
 }
 
 export const NO_BODY: Buffer = Buffer.alloc(0)
@@ -85,11 +83,12 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
 }
 
 /** Records a request, unless it is a probe: those come every few seconds. */
-export function record(service: Service, received: Received, outcome: Outcome): void {
-  const { head, route, key, content, started } = received
+export function record(service: Service, received: Received, reply?: Reply, bytes = 0): void {
+  const { head, route, key, content, started, remote } = received
   if (route?.isQuiet) return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
-  service.record?.({ head, operation: route?.operation, key, content, ms, ...outcome })
+  const { operation } = route ?? {}
+  service.record?.({ head, operation, key, content, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

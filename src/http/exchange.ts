@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Awaitable } from '../guards.ts'
 import { dispatch, NO_BODY, type Received, record } from './dispatch.ts'
 import type { RequestHead, Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
@@ -20,6 +19,7 @@ export class Exchange implements Received {
   readonly res: ServerResponse
   readonly head: RequestHead
   readonly started: number = performance.now()
+  readonly remote: string | undefined
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
@@ -35,6 +35,7 @@ export class Exchange implements Received {
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     this.#service = service.pick?.(this.head) ?? service
     this.#connection = own
+    this.remote = own?.remote ?? req.socket.remoteAddress
     // On a user's server, node has sent the 100 already.
     this.#isExpecting = own !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
   }
@@ -54,13 +55,16 @@ export class Exchange implements Received {
     if (problem !== undefined) return this.sendLast(this.#service.refuse(problem))
     // Upgrade is ignored (RFC 9110 §7.8), but node drops what follows it.
     if (this.head.headers.upgrade !== undefined) this.res.shouldKeepAlive = false
-    this.#send(dispatch(this.#service, this))
+    const reply = dispatch(this.#service, this)
+    if (!(reply instanceof Promise)) return this.#respond(reply)
+    this.res.on('close', () => this.abandon()) // the client may leave meanwhile
+    void reply.then((settled) => this.#respond(settled))
   }
 
   /** Sends the last response of the connection. */
   sendLast(reply: Reply): void {
     this.res.shouldKeepAlive = false
-    this.#send(reply)
+    this.#respond(reply)
   }
 
   /** Reads the body. If it grows too large, drops the rest as it arrives, within requestTimeout. */
@@ -87,13 +91,7 @@ export class Exchange implements Received {
 
   /** Records that there will be no response, unless there was one. */
   abandon(): void {
-    if (!this.#isOver) this.#end(undefined, 0)
-  }
-
-  #send(reply: Awaitable<Reply | undefined>): void {
-    if (!(reply instanceof Promise)) return this.#respond(reply)
-    this.res.on('close', () => this.abandon()) // the client may leave meanwhile
-    void reply.then((settled) => this.#respond(settled))
+    if (!this.#isOver) this.#end()
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
@@ -110,10 +108,9 @@ export class Exchange implements Received {
     this.#connection?.touch()
   }
 
-  #end(reply: Reply | undefined, bytes: number): void {
+  #end(reply?: Reply, bytes?: number): void {
     this.#isOver = true
-    const remote = this.#connection?.remote ?? this.req.socket.remoteAddress
-    record(this.#service, this, { reply, bytes, remote })
+    record(this.#service, this, reply, bytes)
     this.#body = NO_BODY // otherwise an idle connection retains it
     this.content = undefined
   }

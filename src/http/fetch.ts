@@ -42,7 +42,7 @@ async function serve(
   } finally {
     inFlight.delete(request)
     const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
-    record(service, received, { reply, bytes })
+    record(service, received, reply, bytes)
   }
   return reply
 }

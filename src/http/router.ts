@@ -20,14 +20,12 @@ export interface Route {
   readonly isQuiet?: true // not logged: a probe comes every few seconds
 }
 
-interface Resource {
+/** What a path leads to. */
+interface Match {
   readonly secured: boolean // under the base path
-  readonly routes: Map<string, Route> // by method
+  readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
   readonly param: string
 }
-
-/** What a path leads to; `routes` is undefined if nothing is there. */
-type Match = Omit<Resource, 'routes'> & { readonly routes: ReadonlyMap<string, Route> | undefined }
 
 /** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
 export function readTarget(target: string): { path: string; query: string } {
@@ -41,7 +39,7 @@ export function readTarget(target: string): { path: string; query: string } {
 export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
-  readonly #resources = new Map<string, Resource>() // by path; a bare % stands for the parameter
+  readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
     const ofEachMethod = new Map(table.map((route) => [route.method, route]))
