@@ -53,7 +53,7 @@ export class Connection implements OwnConnection {
   /** Bytes that the client makes the server hold. */
   count(): number {
     const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.latest?.bodyBytes ?? 0
+    const bodyBytes = this.latest?.body.length ?? 0
     return this.socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
   }
 

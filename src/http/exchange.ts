@@ -23,10 +23,10 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
+  body: Buffer = NO_BODY // as much as has arrived
   readonly #service: Service
   readonly #connection: OwnConnection | undefined // undefined on a user's server
   #isExpecting: boolean // 100-continue, which only a wanted body gets
-  #body = NO_BODY
   #isOver = false // there was a response, or there will be none
 
   constructor(service: Service, req: IncomingMessage, res: ServerResponse, own?: OwnConnection) {
@@ -42,11 +42,6 @@ export class Exchange implements Received {
 
   get isInFlight(): boolean {
     return !this.res.writableFinished
-  }
-
-  /** Bytes that the body takes. */
-  get bodyBytes(): number {
-    return this.#body.length
   }
 
   process(): void {
@@ -80,11 +75,11 @@ export class Exchange implements Received {
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)
-        this.#body = append(this.#body, start, chunk, maxBody)
+        this.body = append(this.body, start, chunk, maxBody)
         this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(this.#body.subarray(0, length))
+        if (!this.#isOver) resolve(this.body.subarray(0, length))
       })
     })
   }
@@ -111,7 +106,7 @@ export class Exchange implements Received {
   #end(reply?: Reply, bytes?: number): void {
     this.#isOver = true
     record(this.#service, this, reply, bytes)
-    this.#body = NO_BODY // otherwise an idle connection retains it
+    this.body = NO_BODY // otherwise an idle connection retains it
     this.content = undefined
   }
 }
