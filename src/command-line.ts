@@ -22,7 +22,7 @@ export interface Setting {
 
 type Read = (text: string) => unknown // may throw an error that says what the text must be
 
-type Row = Setting & Readonly<Record<'key' | 'name' | 'env', string>> & { readonly parse: Read }
+type Row = Setting & Readonly<Record<'name' | 'env', string>> & { readonly parse: Read }
 
 export function readFlags(args: readonly string[], rows: readonly Row[]): Record<string, unknown> {
   const options: ParseArgsConfig['options'] = {
@@ -41,14 +41,14 @@ export function readFlags(args: readonly string[], rows: readonly Row[]): Record
   }
 }
 
-/** Of a flag and its variable, the flag counts; an empty variable is ignored. */
-export function readSetting(row: Row, flag: unknown, variable = ''): object {
-  if (flag === undefined && variable === '') return {}
-  const { key, name, isSecret, parse } = row
+/** The value of a setting, if given: a flag wins over its variable. Ignores an empty variable. */
+export function readSetting(row: Row, flag: unknown, variable = ''): unknown {
+  if (flag === undefined && variable === '') return undefined
+  const { name, isSecret, parse } = row
   const value = name.startsWith('no-') ? !flag : flag
   const text = flag === undefined ? variable : String(value) // a list has commas
   try {
-    return { [key]: parse(text) }
+    return parse(text)
   } catch (error) {
     const given = flag === undefined ? row.env : `--${name}`
     const shown = isSecret ? given : `${given} ${JSON.stringify(text)}`
@@ -73,7 +73,7 @@ export function parser({ value: kind, read }: Setting, rule?: Rule<unknown>): Re
   return (text) => {
     const value = reader(text)
     if (rule === undefined) return value
-    if (rule.isType(value) && rule.isInRange?.(value) !== false) return value
+    if (rule.isType(value) && rule.isInRange(value)) return value
     const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
     throw new Error(`must be ${rule.mustBe}${note}`)
   }

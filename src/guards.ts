@@ -1,3 +1,5 @@
+export type { Awaitable } from './store-types.ts'
+
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

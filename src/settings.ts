@@ -104,12 +104,13 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
 }
 
+const SHOWN: Readonly<Record<string, unknown>> = { ...DEFAULTS, ...FALLBACKS }
+
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
   const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
-  const { [key]: fallback = 'off' }: Record<string, unknown> = { ...DEFAULTS, ...FALLBACKS }
   const parse = parser(setting, FLAG_RULES[key])
-  return { key, name, env, fallback, parse, ...setting }
+  return { key, name, env, fallback: SHOWN[key] ?? 'off', parse, ...setting }
 })
 
 function helpOf({ group, name, value = '', env, help, fallback }: (typeof ROWS)[number]): string {
@@ -143,12 +144,13 @@ interface Command {
 export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Command {
   const flags = readFlags(args, ROWS)
   const action = COMMANDS.find((name) => flags[name]) ?? 'serve'
-  const config = { ...FALLBACKS }
+  const config: Config & Record<string, unknown> = { ...FALLBACKS }
   for (const row of ROWS) {
     // A health check must not read the files of the server that it asks.
     const isAddress = row.key === 'host' || row.key === 'port'
-    if (action === 'serve' || (action === 'healthcheck' && isAddress))
-      Object.assign(config, readSetting(row, flags[row.name], env[row.env]))
+    const isNeeded = action === 'serve' || (action === 'healthcheck' && isAddress)
+    const value = isNeeded ? readSetting(row, flags[row.name], env[row.env]) : undefined
+    if (value !== undefined) config[row.key] = value
   }
   if (config.storePerKey && config.snapshot !== undefined)
     throw new UsageError('--store-per-key must be without --snapshot; see --help')

@@ -8,8 +8,6 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
 
-let uses = 0 // orders the connections by their latest use
-
 export interface ConnectionOptions {
   readonly maxConnections: number
   readonly keepAlive: number // milliseconds that an idle connection is kept
@@ -21,36 +19,33 @@ export class Connection implements OwnConnection {
   readonly socket: Socket
   readonly remote: string | undefined // the socket forgets it when the client leaves
   readonly keepAlive: number
-  readonly #recount: (connection: Connection) => void
+  readonly touch: () => void // called when what it holds changes, and after a response
   running: Exchange | undefined
   latest: Exchange | undefined
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
-  lastUse = 0
   held = 0 // bytes at the last count
   #headBytes = 0
 
-  constructor(socket: Socket, keepAlive: number, recount: (changed: Connection) => void) {
+  constructor(socket: Socket, keepAlive: number, touch: () => void) {
     this.socket = socket
     this.remote = socket.remoteAddress
-    this.keepAlive = Math.floor(keepAlive / 1000)
-    this.#recount = recount
-    // node resumes the socket by itself, for example after each request, and a resume that was
-    // scheduled before our pause takes effect after it. A second pause() does nothing then, but the
-    // event stops node's reading.
+    this.keepAlive = keepAlive
+    this.touch = touch
+    // node resumes the socket on its own, for example after each request. Pause it again. If it
+    // already counts as paused, pause() does nothing, but the event stops the reading.
     socket.on('resume', () => {
       if (this.waiting.size === 0) return
       if (socket.isPaused()) socket.emit('pause')
       else socket.pause()
     })
-    this.touch()
   }
 
   get isIdle(): boolean {
     return !this.latest?.isInFlight
   }
 
-  /** True once a response announced the end: later requests are ignored. */
+  /** True from the last response on. Later requests are ignored. */
   get isEnding(): boolean {
     return this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
@@ -58,7 +53,7 @@ export class Connection implements OwnConnection {
   /** Bytes that the client makes the server hold. */
   count(): number {
     const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.latest?.bodyBytes ?? 0
+    const bodyBytes = this.latest?.body.length ?? 0
     return this.socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
   }
 
@@ -66,7 +61,7 @@ export class Connection implements OwnConnection {
     this.latest = exchange
     this.#headBytes = 0
     for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
-    this.#recount(this)
+    this.touch()
   }
 
   run(exchange: Exchange): void {
@@ -78,19 +73,13 @@ export class Connection implements OwnConnection {
   startWaiting(exchange: Exchange): void {
     this.waiting.add(exchange)
     this.socket.pause()
-    this.#recount(this)
+    this.touch()
   }
 
   stopWaiting(exchange: Exchange): void {
     this.waiting.delete(exchange)
     if (this.waiting.size === 0) this.socket.resume()
-    this.#recount(this)
-  }
-
-  touch(): void {
-    uses++
-    this.lastUse = uses
-    this.#recount(this)
+    this.touch()
   }
 }
 
@@ -101,7 +90,7 @@ export class Connection implements OwnConnection {
 export class Connections {
   readonly #options: ConnectionOptions
   readonly #maxHeldBytes: number
-  readonly #open = new Map<Duplex, Connection>()
+  readonly #open = new Map<Duplex, Connection>() // the longest unused first
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
   constructor(options: ConnectionOptions, maxHeldBytes: number) {
@@ -121,7 +110,7 @@ export class Connections {
   add(socket: Socket): void {
     const { maxConnections, keepAlive, warn } = this.#options
     if (this.#open.size >= maxConnections) {
-      const idle = this.#longestIdle()
+      const idle = [...this.#open.values()].find(({ isIdle }) => isIdle)
       if (idle === undefined) {
         warn(`new connections closed, for all ${maxConnections} are in use`)
         return void socket.destroy()
@@ -129,22 +118,15 @@ export class Connections {
       warn(`idle connections closed to make room, for ${maxConnections} are open`)
       idle.socket.destroy()
     }
-    const connection = new Connection(socket, keepAlive, (changed) => this.#recount(changed))
+    const touch = () => this.#recount(connection)
+    const connection: Connection = new Connection(socket, keepAlive, touch)
     this.#open.set(socket, connection)
     socket.once('close', () => this.#delete(connection))
   }
 
-  #longestIdle(): Connection | undefined {
-    let longest: Connection | undefined
-    for (const connection of this.#open.values()) {
-      const isLonger = longest === undefined || connection.lastUse < longest.lastUse
-      if (isLonger && connection.isIdle) longest = connection
-    }
-    return longest
-  }
-
   #recount(connection: Connection): void {
-    if (!this.#open.has(connection.socket)) return
+    if (!this.#open.delete(connection.socket)) return
+    this.#open.set(connection.socket, connection)
     this.#count(connection)
     if (this.#held > this.#maxHeldBytes) this.#shed()
   }

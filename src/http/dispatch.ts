@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Awaitable } from '../guards.ts'
 import { bodyProblem, optionsHeaders } from './headers.ts'
-import type { Awaitable, Problem, Refuse, Reply } from './respond.ts'
-import { type Call, readTarget, type Route, type Router } from './router.ts'
+import type { Problem, Refuse, Reply } from './respond.ts'
+import { allowOf, type Call, readTarget, type Route, type Router } from './router.ts'
 
 export interface RequestHead {
   readonly method: string
@@ -13,25 +14,23 @@ export interface RequestHead {
 export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
-  // Set by handle():
+  readonly remote?: string | undefined // the client's address
+  // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
   content?: Buffer | undefined // the body, once read
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
-interface Outcome {
-  readonly reply: Reply | undefined // undefined if the connection ended before a response
-  readonly bytes: number
-  readonly remote?: string | undefined
-}
-
-export interface RequestRecord extends Outcome {
+export interface RequestRecord {
   readonly head?: RequestHead // absent if the request could not be read
   readonly operation?: string | undefined
   readonly key?: number | undefined // the index of a valid one
-  readonly content?: Uint8Array | undefined // the body, if one was wanted and read
+  readonly content?: Buffer | undefined // the body, if one was wanted and read
   readonly ms: number // from the head of the request to its response
+  readonly reply: Reply | undefined // undefined if the connection ended before a response
+  readonly bytes: number // of the body that was sent
+  readonly remote?: string | undefined
 }
 
 /** What serves requests, over a socket or in process. */
@@ -46,22 +45,22 @@ export interface Service {
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
   readonly begin?: ((head: RequestHead) => void) | undefined
-  readonly record?: ((request: RequestRecord) => void) | undefined // omit to skip timing
+  readonly record?: ((request: RequestRecord) => void) | undefined
 }
 
-const NO_BODY = Buffer.alloc(0)
+export const NO_BODY: Buffer = Buffer.alloc(0)
 
 /**
  * Takes a request through the checks in their order: key, path, method, media type, size. Then
  * reads its body, if the operation takes one, and runs the operation.
  */
-export function handle(service: Service, received: Received): Awaitable<Reply | undefined> {
+export function dispatch(service: Service, received: Received): Awaitable<Reply | undefined> {
   const { router, authorize, cors, maxBody, refuse } = service
   const { method, target, headers } = received.head
   const { path, query } = readTarget(target)
   const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
   if (!hasPath) return refuse('badTarget')
-  const { secured, routes, allow, param } = router.match(path)
+  const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
   if (!route?.isQuiet) service.begin?.(received.head)
@@ -70,8 +69,9 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
   received.key = key
   if (routes === undefined)
     return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
-  if (method === 'OPTIONS') return { status: 204, headers: optionsHeaders(allow, headers, cors) }
-  if (route === undefined) return refuse('methodNotAllowed', allow)
+  if (method === 'OPTIONS')
+    return { status: 204, headers: optionsHeaders(allowOf(routes), headers, cors) }
+  if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
   if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
   if (problem !== undefined) return refuse(problem, `${maxBody}`)
@@ -83,11 +83,12 @@ export function handle(service: Service, received: Received): Awaitable<Reply | 
 }
 
 /** Records a request, unless it is a probe: those come every few seconds. */
-export function record(service: Service, received: Received, outcome: Outcome): void {
-  const { head, route, key, content, started } = received
+export function record(service: Service, received: Received, reply?: Reply, bytes = 0): void {
+  const { head, route, key, content, started, remote } = received
   if (route?.isQuiet) return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
-  service.record?.({ head, operation: route?.operation, key, content, ms, ...outcome })
+  const { operation } = route ?? {}
+  service.record?.({ head, operation, key, content, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

@@ -1,8 +1,9 @@
 import { STATUS_CODES } from 'node:http'
-import { handle, type Received, record, type RequestHead, type Service } from './dispatch.ts'
+import type { Awaitable } from '../guards.ts'
+import { dispatch, type Received, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { MAX_HEADERS } from './limits.ts'
-import { type Awaitable, contentLengthOf, headersOf, type Reply } from './respond.ts'
+import { contentLengthOf, headersOf, type Reply } from './respond.ts'
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
 export function createFetch(service: Service): typeof globalThis.fetch {
@@ -20,7 +21,7 @@ export function createFetch(service: Service): typeof globalThis.fetch {
   }
 }
 
-// A Request that was garbage-collected would not notice that it is aborted.
+// The signal of a Request no longer follows the caller's once the Request is garbage-collected.
 const inFlight = new Set<Request>()
 
 /** Resolves to undefined to hang up. Rejects if the request is aborted or its body breaks. */
@@ -35,13 +36,13 @@ async function serve(
   let reply: Reply | undefined
   inFlight.add(request)
   try {
-    const handled = isOver ? service.refuse('headersTooLarge') : handle(service, received)
+    const handled = isOver ? service.refuse('headersTooLarge') : dispatch(service, received)
     reply = await unlessAborted(handled, request.signal)
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
   } finally {
     inFlight.delete(request)
     const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
-    record(service, received, { reply, bytes })
+    record(service, received, reply, bytes)
   }
   return reply
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Problem } from './respond.ts'
 
-/** Why the headers make it needless to read the body. */
+/** What the headers say is wrong with the body. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
   if (!isJson(headers['content-type'])) return 'badMediaType'
   const coding = headers['content-encoding'] ?? 'identity'
@@ -11,7 +11,7 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i
 const ESCAPED = /\\./g
-// The end is optional, so that no part of an unfinished one is tried again.
+// To the end if the closing quote is missing: to try again from each quote takes quadratic time.
 const QUOTED = /"[^"]*"?/g
 const OTHER_CHARSET = /[;\s]charset\s*=(?!\s*utf-8\s*(?:;|$))/i
 

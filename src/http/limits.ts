@@ -1,9 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
 
-/**
- * Bytes that long-lived objects may take: the old generation. If a flag sets its size, V8's
- * statistics add the young generation, up to three times as much again.
- */
+/** The maximum size of V8's old generation. If a flag sets it, V8's own figure is far larger. */
 export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, oldSpaceFlag())
 
 function oldSpaceFlag(): number {

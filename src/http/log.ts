@@ -18,7 +18,7 @@ export interface Log {
 }
 
 const GATHER_TIME = 5
-const FLUSH_TIMEOUT = 450 // twice that is less than the second that a stop has
+const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
 const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
@@ -70,21 +70,19 @@ class LineWriter {
   }
 
   write(): void {
-    const lost = this.#dropped + this.#count
-    const warning = `${this.#dropped} lines were dropped: ${this.#reason}`
-    const batch = this.#dropped === 0 ? this.#lines : this.#lines + this.#warning(warning)
+    if (this.#dropped > 0)
+      this.#lines += this.#warning(`${this.#dropped} lines were dropped: ${this.#reason}`)
+    const batch = this.#lines
+    const count = this.#count + this.#dropped
     this.#lines = ''
     this.#count = 0
     this.#dropped = 0
     unwritten.delete(this)
     if (batch === '' || this.#isClosed) return
-    if (this.#stream.writableLength > MAX_BUFFERED_BYTES) {
-      this.#dropped = lost
-      this.#reason = "the log's reader is too slow"
-      return
-    }
+    if (this.#stream.writableLength > MAX_BUFFERED_BYTES)
+      return this.#drop(count, "the log's reader is too slow")
     this.#stream.write(batch, (error) => {
-      if (error) this.#fail(error, lost)
+      if (error) this.#fail(error, count)
     })
   }
 
@@ -99,9 +97,13 @@ class LineWriter {
     })
   }
 
-  #fail({ code = '', message }: NodeJS.ErrnoException, lost: number): void {
-    this.#dropped += lost
-    this.#reason = message
+  #drop(count: number, reason: string): void {
+    this.#dropped += count
+    this.#reason = reason
+  }
+
+  #fail({ code = '', message }: NodeJS.ErrnoException, count: number): void {
+    this.#drop(count, message)
     this.#lines = `\n${this.#lines}` // ends a line that was cut off
     if (!CLOSED.test(code) || this.#isClosed) return
     this.#isClosed = true
@@ -164,7 +166,7 @@ function textEvent(level: LogLevel, message: string): string {
   return `${now()} ${level}: ${message}\n`
 }
 
-/** The target, with the names in its query but no values; what lacks a `=` may all be a value. */
+/** The target with `*` for each value in its query, and for each part without a `=`. */
 function pathOf({ target }: RequestHead, keyring: Keyring): string {
   const redacted = keyring.redact(target)
   const mark = redacted.indexOf('?')
@@ -177,7 +179,7 @@ const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
 const WORD = /^[!#-[\]-~]+$/
 const NOT_ASCII = /[\u007f-\uffff]/g
 
-/** A JSON string in ASCII: some of the characters beyond are commands to a terminal. */
+/** A JSON string in ASCII, because terminals obey some other characters. */
 function quoted(text: string): string {
   return NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text).replace(NOT_ASCII, escaped)
 }

@@ -24,7 +24,7 @@ export class Redactor {
   }
 
   #redactRun(run: string): string {
-    // As it stands first: a percent sign before a key is not always the start of an escape.
+    // Before decoding, which could take a percent sign and the start of a key for an escape.
     const plain = this.#hasKey(run) ? this.#redactUnits(run.split('')) : run
     const decoded = plain.replace(ESCAPE, characterOf)
     if (decoded === plain || !this.#hasKey(decoded)) return plain

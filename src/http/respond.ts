@@ -39,8 +39,6 @@ export type Problem =
 /** Replies to a problem. The detail completes its message: a reason, a limit, or `Allow`. */
 export type Refuse = (problem: Problem, detail?: string) => Reply
 
-export type Awaitable<T> = T | Promise<T>
-
 const JSON_TYPE = 'application/json'
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 const COMMON_TEXT = textOf(COMMON)
@@ -53,7 +51,7 @@ const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
 /**
  * Sends a reply; returns the bytes of its body.
  *
- * @param keepAlive Seconds; absent on a user's server.
+ * @param keepAlive Milliseconds; absent on a user's server.
  */
 export function respond(
   res: ServerResponse,
@@ -67,7 +65,8 @@ export function respond(
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
     // The fast way: put everything where node keeps the headers (undocumented).
-    const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAlive}\r\n`
+    const seconds = Math.floor(keepAlive / 1_000)
+    const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n`
     res._header = responseText(reply, length, textOf(headers) + connection)
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response

@@ -1,4 +1,5 @@
-import type { Awaitable, Reply } from './respond.ts'
+import type { Awaitable } from '../guards.ts'
+import type { Reply } from './respond.ts'
 
 export interface Call {
   readonly param: string // the segment in place of the route's `{braces}`, or empty
@@ -19,11 +20,10 @@ export interface Route {
   readonly isQuiet?: true // not logged: a probe comes every few seconds
 }
 
-/** What a path leads to; `routes` is undefined if nothing is there. */
-export interface Match {
-  readonly secured: boolean
-  readonly routes: ReadonlyMap<string, Route> | undefined
-  readonly allow: string
+/** What a path leads to. */
+interface Match {
+  readonly secured: boolean // under the base path
+  readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
   readonly param: string
 }
 
@@ -42,19 +42,16 @@ export class Router {
   readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
+    const ofEachMethod = new Map(table.map((route) => [route.method, route]))
+    this.allow = allowOf(ofEachMethod)
     this.basePath = basePath
-    this.allow = allowOf(table)
-    this.#resources.set('*', { secured: false, routes: new Map(), allow: this.allow, param: '' })
-    for (const { path, isPublic = false } of table) {
-      const atPath = table.filter((route) => route.path === path)
-      const routes = new Map(atPath.map((route) => [route.method, route]))
+    this.#resources.set('*', { secured: false, routes: ofEachMethod, param: '' })
+    for (const route of table) {
+      const { path, isPublic = false } = route
       const fullPath = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
-      this.#resources.set(fullPath, {
-        secured: !isPublic,
-        routes,
-        allow: allowOf(atPath),
-        param: '',
-      })
+      const routes = this.#resources.get(fullPath)?.routes ?? new Map()
+      routes.set(route.method, route)
+      this.#resources.set(fullPath, { secured: !isPublic, routes, param: '' })
     }
   }
 
@@ -67,12 +64,13 @@ export class Router {
     const parent = param === '' ? undefined : this.#resources.get(`${decoded.slice(0, start)}%`)
     if (parent !== undefined) return { ...parent, param }
     const secured = `${decoded}/`.startsWith(`${this.basePath}/`)
-    return { secured, routes: undefined, allow: '', param }
+    return { secured, routes: undefined, param }
   }
 }
 
-function allowOf(routes: readonly Route[]): string {
-  const methods = new Set<string>(['OPTIONS', ...routes.map(({ method }) => method)])
+/** The value of an `Allow` header: the methods of a resource, and those that it has anyway. */
+export function allowOf(routes: ReadonlyMap<string, Route>): string {
+  const methods = new Set(['OPTIONS', ...routes.keys()])
   if (methods.has('GET')) methods.add('HEAD')
   return [...methods].sort().join(', ')
 }

@@ -90,7 +90,7 @@ export class HttpServer {
     const close: NetServer['close'] =
       'bun' in process.versions ? this.#server.close : NetServer.prototype.close
     const closed = new Promise((resolve) => close.call(this.#server, resolve))
-    // Only now may a response say `Connection: close`: its client will connect again.
+    // Not earlier: a client that is told `Connection: close` connects again.
     for (const { latest } of this.#connections.values()) {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }

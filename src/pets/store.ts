@@ -1,7 +1,8 @@
-import type { Added, Awaitable, Page, PageQuery, Store } from '../types.ts'
+import type { Awaitable } from '../guards.ts'
+import type { Added, Page, PageQuery, Store } from '../types.ts'
 import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
 
-export type { Added, Awaitable, Page, PageQuery } from '../types.ts'
+export type { Added, Page, PageQuery } from '../types.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 

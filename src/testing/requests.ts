@@ -142,7 +142,7 @@ export class RequestLog {
       query: redact(query),
       key,
       headers: Object.fromEntries(headers),
-      body: redact(Buffer.from(content).toString('utf8', 0, MAX_BODY_BYTES)),
+      body: redact(content.toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
       duration: ms,
       violations: violations.map(redact),

@@ -19,8 +19,8 @@ export function parameterViolations(operation: string, query: string): string[] 
 }
 
 /** Unknown and repeated members of a NewPet, in words. */
-export function memberViolations(body: Uint8Array): string[] {
-  return violationsIn('member', membersOf(Buffer.from(body).toString()), MEMBERS)
+export function memberViolations(body: Buffer): string[] {
+  return violationsIn('member', membersOf(body.toString()), MEMBERS)
 }
 
 function violationsIn(what: string, names: readonly string[], known: readonly string[]): string[] {

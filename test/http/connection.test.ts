@@ -203,9 +203,8 @@ describe('a client that does not read', within, () => {
     await open(t, petstore, PAGE + request('CONNECT pets.example:80 HTTP/1.1', [HOST]), 'unread')
     while (petstore.requests.length === 0) await turn() // until then, the connection is idle
     let response
-    while (response === undefined) {
+    while (response === undefined)
       response = await send(petstore, 'GET', '/livez').catch(() => undefined)
-    }
     assert.equal(response.status, 200)
   })
 

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { createPetstore } from '../../src/petstore.ts'
 import type { Petstore } from '../../src/types.ts'
 import { AUTHORIZATION, KEY } from '../support.ts'
@@ -9,6 +11,8 @@ import { REX } from './raw.ts'
 
 const BEARER = { authorization: AUTHORIZATION }
 const JSON_TYPE = { ...BEARER, 'content-type': 'application/json' }
+setFlagsFromString('--expose-gc')
+const gc: () => void = runInNewContext('gc')
 
 /** A body that counts the chunks that are read, and knows whether it was cancelled. */
 function streamOf(chunks: readonly Uint8Array[]) {
@@ -92,17 +96,15 @@ describe('fetch in process', () => {
     assert.equal((await inProcess(`${url}/pets`, { headers })).status, 431)
   })
 
-  for (const [maxBody, status, isCancelled] of [
-    [29, 201, false],
-    [28, 413, true],
-  ] as const) {
+  for (const maxBody of [29, 28]) {
+    const status = maxBody < 29 ? 413 : 201
     test(`reads a body of 29 bytes in chunks, with maxBody ${maxBody}: ${status}`, async () => {
       const bytes = new TextEncoder().encode('{"name":"ü","categoryId":12}')
       const chunks = [bytes.subarray(0, 10), new Uint8Array(0), bytes.subarray(10)] // splits the ü
       const petstore = createPetstore({ apiKeys: [KEY], maxBody })
       const { stream, seen } = streamOf(chunks)
       assert.equal((await upload(petstore, stream)).status, status)
-      assert.equal(seen.isCancelled, isCancelled)
+      assert.equal(seen.isCancelled, status === 413)
       assert.equal(petstore.pets.length, status === 201 ? 1 : 0)
     })
   }
@@ -142,6 +144,7 @@ describe('fetch in process', () => {
       const body = new ReadableStream({
         start: (stream) => stream.enqueue(new TextEncoder().encode(begun)),
         pull() {
+          setImmediate(gc) // only the signal must be left to reach the request by
           setImmediate(() => abort.abort(new Error('enough')))
           return new Promise(() => {})
         },

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { type Reply, respond } from '../../src/http/respond.ts'
 import { get, HOST, listen, open, request } from './raw.ts'
 
-const KEEP_ALIVE = 75
+const KEEP_ALIVE = 75_000
 
 /** What a client receives for one reply, by the fast way if it can send that, or the documented. */
 async function received(
@@ -14,7 +14,7 @@ async function received(
   [reply, isFast, headers = [], asked = get()]: Row,
 ) {
   const plainly: boolean[] = []
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE * 1000 }, (_req, res) => {
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE }, (_req, res) => {
     const { socket } = res
     res.on('close', () => socket?.end())
     const { mock } = t.mock.method(res, 'writeHead')
