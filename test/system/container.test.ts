@@ -158,7 +158,7 @@ describe('the image', { skip: lacksEngine() }, () => {
       'app/page.html -rw-r--r-- 0/0',
     ]
     for (const entry of known) assert.ok(shown.delete(entry), `${entry} is not in ${[...shown]}`)
-    for (const entry of shown) assert.match(entry, /^app\/[\w-]+\.(?:js|json) -rw-r--r-- 0\/0$/)
+    for (const entry of shown) assert.match(entry, /^app\/[\w-]+\.(?:c?js|json) -rw-r--r-- 0\/0$/)
     const shell = '(?:ba|da|a|z|k)?sh|busybox'
     const tools = `${shell}|np[mx]|corepack|yarn|tsc|node_modules|package\\.json`
     const unwanted = new RegExp(`(?:^|/)(?:${tools}) |\\.(?:ts|map) `)
