@@ -22,7 +22,7 @@ export interface Pet extends NewPet {
 
 export type Awaitable<T> = T | Promise<T>
 
-/** At most `limit` pets with ids above `after`, of one status if one is given. */
+/** At most `limit` pets (1 to 100) with ids above `after` (at most 15 digits), of one status. */
 export type PageQuery = Readonly<{ limit: number; after: number; status?: PetStatus }>
 
 /** A page: its JSON array, and the id to continue after; undefined on the last page. */
