@@ -1,7 +1,7 @@
 // examples/postgres as its users run it: the package installed, a PostgreSQL, instances.
 import assert from 'node:assert/strict'
 import type { SpawnOptions } from 'node:child_process'
-import { chownSync, cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { chownSync, cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -13,6 +13,8 @@ import { isHere, must, run } from './packages.ts'
 import { freePort } from './proxies.ts'
 
 export const hasPostgres: boolean = isHere('pg_ctlcluster', 'postgresql')
+
+const DEBIAN = '/usr/lib/postgresql'
 
 /** The example in a project of its own, with its packages. */
 export const PROJECT: string = folderOf()
@@ -39,7 +41,10 @@ export interface Database {
 
 /** Starts a PostgreSQL until the end of the test. It refuses root, so that runs it as postgres. */
 export async function startDatabase(t: TestContext): Promise<Database> {
-  const bin = must('pg_config', '--bindir').trim()
+  const versions = readdirSync(DEBIAN)
+    .map(Number)
+    .sort((a, b) => b - a)
+  const bin = `${DEBIAN}/${versions[0]}/bin`
   const isRoot = process.getuid?.() === 0
   const idOf = (flag: string) => Number(must('id', flag, 'postgres'))
   const user = isRoot ? { uid: idOf('-u'), gid: idOf('-g') } : {}
@@ -96,7 +101,7 @@ export async function startInstance(t: TestContext, database: Database): Promise
     const running = new Running([process.execPath, 'server.mjs'], { cwd: PROJECT, env })
     t.after(() => running.process.kill('SIGKILL'))
     running.process.once('exit', (status) => {
-      if (status !== 0) t.diagnostic(running.stderr.text)
+      if (status !== null && status > 0) t.diagnostic(running.stderr.text)
     })
     await Promise.race([running.stdout.until(/listens on http/), failed(running)])
     return running
