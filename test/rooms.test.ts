@@ -151,8 +151,8 @@ describe('the code', () => {
     assert.ok(bytes <= 71_000, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,300 lines', () => {
+  test('of test/ has at most 12,220 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_300, `${total} lines`)
+    assert.ok(total <= 12_220, `${total} lines`)
   })
 })
