@@ -20,18 +20,29 @@ export interface Pet extends NewPet {
   id: number
 }
 
+/** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>
 
-/** At most `limit` pets with ids above `after`, of one status if one is given. */
-export type PageQuery = Readonly<{ limit: number; after: number; status?: PetStatus }>
+/** Which pets to list: at most `limit`, 1 to 100, with ids above `after`, of at most 15 digits. */
+export interface PageQuery {
+  readonly limit: number
+  readonly after: number
+  /** Only pets of this status; any by default. */
+  readonly status?: PetStatus
+}
 
 /** A page: its JSON array, and the id to continue after; undefined on the last page. */
 export type Page = Readonly<{ json: string; next: number | undefined }>
 
-/** The new pet's id and JSON; or why it was not added, or may have been: the log has the cause. */
+/** The new pet's id and JSON, or why it was not added; with `outcome_unknown` it may have been. */
 export type Added =
   | { ok: true; id: number; json: string }
-  | { ok: false; reason: 'store_full' | 'storage_failed' | 'outcome_unknown'; cause?: unknown }
+  | {
+      ok: false
+      reason: 'store_full' | 'storage_failed' | 'outcome_unknown'
+      /** For the log: an error. */
+      cause?: unknown
+    }
 
 /**
  * Keeps pets under ascending ids, which it assigns. While one of your own throws or rejects, which

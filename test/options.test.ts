@@ -166,10 +166,10 @@ test('options must be an object, and a long value is abbreviated to one line', a
   await assertRejected(array, /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /)
 })
 
-test('store is refused with snapshot and with maxStore', async () => {
+test('store is refused with snapshot, maxStore and storePerKey', async () => {
   const store = new MemoryStore(1_000)
-  const message = 'maxStore must be left out with store'
-  await assertRejected({ store, maxStore: 1_000 }, message)
+  for (const other of [{ maxStore: 1_000 }, { storePerKey: true }])
+    await assertRejected({ store, ...other }, `${Object.keys(other)} must be left out with store`)
   const starting = startPetstore({ store, snapshot: `${folderOf()}/pets.json` })
   await assert.rejects(starting, {
     name: 'TypeError',

@@ -1,5 +1,5 @@
 import type { Parsed } from '../pets/json.ts'
-import { isPetStatus, PET_STATUSES } from '../pets/pet.ts'
+import { isPetStatus, MAX_ID, PET_STATUSES } from '../pets/pet.ts'
 import type { PageQuery } from '../pets/store.ts'
 
 const DEFAULT_LIMIT = 20
@@ -36,8 +36,8 @@ function parseListQuery(query: string): Parsed<PageQuery> {
   const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? 0
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
-  // Ids stay below 2^53: an `after` beyond, even if rounded, leads to the empty page.
-  const page = { limit: Number(limit), after: Number(after) }
+  // No id is above MAX_ID.
+  const page = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
   return { ok: true, value: isPetStatus(status) ? { ...page, status } : page }
 }
 

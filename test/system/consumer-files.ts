@@ -32,7 +32,7 @@ export const TYPES = `
 import { createPetstore, startPetstore } from 'petstore-server'
 import type { Fault, GetPetState, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'
 import type { PetstoreErrorCode, PetstoreOptions, StartOptions } from 'petstore-server'
-import type { Pet, Petstore, PetStatus, RecordedRequest } from 'petstore-server'
+import type { Pet, Petstore, PetStatus, RecordedRequest, Store } from 'petstore-server'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
 type Flat<T> = { [K in keyof T]: T[K] }
@@ -82,6 +82,17 @@ export const faults: readonly Fault[] = [
   { operation: 'createPet', body: 'cut', done: true },
   { operation: '*', status: 429, code: 'slow_down', message: '', headers: { 'X-Odd': '' } },
 ]
+export const empty: Store = {
+  page: async () => ({ json: '[]', next: undefined }),
+  get: () => undefined,
+  add: ({ name }) => ({ ok: false, reason: 'store_full', cause: name }),
+  reset: async (pets) => pets.length === 0,
+  isWritable: () => false,
+  close() {},
+}
+export const served: StartOptions & PetstoreOptions = { store: empty }
+// @ts-expect-error: six functions
+export const partial: StartOptions = { store: { get: () => undefined } }
 export const left: WaitOptions = { status: null, petId: 1, key: 0 }
 // @ts-expect-error: unknown option
 export const options: StartOptions = { prot: 8080 }

