@@ -32,20 +32,17 @@ export class Keyring {
   /** The index of the key in an `Authorization` header, or what is wrong with it. */
   check(authorization?: string): number | Problem {
     const token = tokenOf(authorization)
-    return token === '' ? 'noCredentials' : (this.#find(token) ?? 'invalidToken')
+    if (token === '') return 'noCredentials'
+    const candidate = Buffer.from(token)
+    const { key, place } = this.#keys.get(hash('sha256', token)) ?? {}
+    // An unknown token is compared with itself, so that it takes the same time.
+    const isKey = timingSafeEqual(key ?? candidate, candidate)
+    return isKey && place !== undefined ? place : 'invalidToken'
   }
 
   /** The text with every valid key in it replaced by `[key]`. */
   redact(text: string): string {
     return this.#redactor.redact(text)
-  }
-
-  #find(token: string): number | undefined {
-    const candidate = Buffer.from(token)
-    const known = this.#keys.get(hash('sha256', token))
-    // An unknown token is compared with itself, so that it takes the same time.
-    const isKey = timingSafeEqual(known?.key ?? candidate, candidate)
-    return isKey ? known?.place : undefined
   }
 }
 

@@ -71,7 +71,6 @@ export class Exchange implements Received {
     this.#isExpecting = false
     return new Promise((resolve) => {
       req.on('data', (chunk: Buffer) => {
-        if (this.#isOver) return
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)

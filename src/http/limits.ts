@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
 
-/** The maximum size of V8's old generation. If a flag sets it, V8's own figure is far larger. */
+/** The maximum of V8's old generation. Where a flag sets it, V8's figure adds the young one. */
 export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, oldSpaceFlag())
 
 function oldSpaceFlag(): number {

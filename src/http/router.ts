@@ -49,7 +49,7 @@ export class Router {
     for (const route of table) {
       const { path, isPublic = false } = route
       const fullPath = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
-      const routes = this.#resources.get(fullPath)?.routes ?? new Map()
+      const routes = this.#resources.get(fullPath)?.routes ?? new Map<string, Route>()
       routes.set(route.method, route)
       this.#resources.set(fullPath, { secured: !isPublic, routes, param: '' })
     }

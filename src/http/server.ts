@@ -25,7 +25,7 @@ export class HttpServer {
   readonly #server: Server
   readonly #connections: Connections
   #accepted = 0 // connections
-  #received = 0 // requests
+  #isQuiet = true // no request since the last check of a stop
   #cutOff = 0 // requests
 
   constructor(service: Service, options: ConnectionOptions, limits: Limits = LIMITS) {
@@ -119,12 +119,12 @@ export class HttpServer {
    * `Connection: close`, so this terminates.
    */
   #closeIdleOnceQuiet(): NodeJS.Timeout {
-    let received = this.#received
+    this.#isQuiet = true
     const check = () => {
-      const isQuiet = this.#received === received
-      received = this.#received
-      if (!isQuiet) return
-      for (const { socket, isIdle } of this.#connections.values()) if (isIdle) this.#linger(socket)
+      for (const { socket, isIdle } of this.#connections.values()) {
+        if (isIdle && this.#isQuiet) this.#linger(socket)
+      }
+      this.#isQuiet = true
     }
     // An immediate runs after pending reads.
     return setInterval(() => setImmediate(check), this.#limits.drainInterval)
@@ -147,7 +147,7 @@ export class HttpServer {
   }
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
-    this.#received++
+    this.#isQuiet = false
     const connection = this.#connections.get(req.socket)
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
