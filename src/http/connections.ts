@@ -8,6 +8,8 @@ import type { Exchange, OwnConnection } from './exchange.ts'
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
 
+let uses = 0 // orders the connections by their latest use
+
 export interface ConnectionOptions {
   readonly maxConnections: number
   readonly keepAlive: number // milliseconds that an idle connection is kept
@@ -19,19 +21,20 @@ export class Connection implements OwnConnection {
   readonly socket: Socket
   readonly remote: string | undefined // the socket forgets it when the client leaves
   readonly keepAlive: number
-  readonly touch: () => void // called when what it holds changes, and after a response
+  readonly #recount: (connection: Connection) => void
   running: Exchange | undefined
   latest: Exchange | undefined
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
+  lastUse = 0
   held = 0 // bytes at the last count
   #headBytes = 0
 
-  constructor(socket: Socket, keepAlive: number, touch: () => void) {
+  constructor(socket: Socket, keepAlive: number, recount: (changed: Connection) => void) {
     this.socket = socket
     this.remote = socket.remoteAddress
     this.keepAlive = keepAlive
-    this.touch = touch
+    this.#recount = recount
     // node resumes the socket on its own, for example after each request. Pause it again. If it
     // already counts as paused, pause() does nothing, but the event stops the reading.
     socket.on('resume', () => {
@@ -39,6 +42,7 @@ export class Connection implements OwnConnection {
       if (socket.isPaused()) socket.emit('pause')
       else socket.pause()
     })
+    this.touch()
   }
 
   get isIdle(): boolean {
@@ -61,7 +65,7 @@ export class Connection implements OwnConnection {
     this.latest = exchange
     this.#headBytes = 0
     for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
-    this.touch()
+    this.#recount(this)
   }
 
   run(exchange: Exchange): void {
@@ -73,13 +77,19 @@ export class Connection implements OwnConnection {
   startWaiting(exchange: Exchange): void {
     this.waiting.add(exchange)
     this.socket.pause()
-    this.touch()
+    this.#recount(this)
   }
 
   stopWaiting(exchange: Exchange): void {
     this.waiting.delete(exchange)
     if (this.waiting.size === 0) this.socket.resume()
-    this.touch()
+    this.#recount(this)
+  }
+
+  touch(): void {
+    uses++
+    this.lastUse = uses
+    this.#recount(this)
   }
 }
 
@@ -90,7 +100,7 @@ export class Connection implements OwnConnection {
 export class Connections {
   readonly #options: ConnectionOptions
   readonly #maxHeldBytes: number
-  readonly #open = new Map<Duplex, Connection>() // the longest unused first
+  readonly #open = new Map<Duplex, Connection>()
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
   constructor(options: ConnectionOptions, maxHeldBytes: number) {
@@ -110,7 +120,7 @@ export class Connections {
   add(socket: Socket): void {
     const { maxConnections, keepAlive, warn } = this.#options
     if (this.#open.size >= maxConnections) {
-      const idle = [...this.#open.values()].find(({ isIdle }) => isIdle)
+      const idle = this.#longestIdle()
       if (idle === undefined) {
         warn(`new connections closed, for all ${maxConnections} are in use`)
         return void socket.destroy()
@@ -118,15 +128,22 @@ export class Connections {
       warn(`idle connections closed to make room, for ${maxConnections} are open`)
       idle.socket.destroy()
     }
-    const touch = () => this.#recount(connection)
-    const connection: Connection = new Connection(socket, keepAlive, touch)
+    const connection = new Connection(socket, keepAlive, (changed) => this.#recount(changed))
     this.#open.set(socket, connection)
     socket.once('close', () => this.#delete(connection))
   }
 
+  #longestIdle(): Connection | undefined {
+    let longest: Connection | undefined
+    for (const connection of this.#open.values()) {
+      const isLonger = longest === undefined || connection.lastUse < longest.lastUse
+      if (isLonger && connection.isIdle) longest = connection
+    }
+    return longest
+  }
+
   #recount(connection: Connection): void {
-    if (!this.#open.delete(connection.socket)) return
-    this.#open.set(connection.socket, connection)
+    if (!this.#open.has(connection.socket)) return
     this.#count(connection)
     if (this.#held > this.#maxHeldBytes) this.#shed()
   }
