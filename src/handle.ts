@@ -48,15 +48,15 @@ export class PetstoreHandle implements Petstore {
     this.#isOfKey = key !== undefined
   }
 
-  /** What its key has of its own, or all share. */
-  get #own(): Core {
+  /** What its key has to itself, or else all keys together. */
+  get #tenant(): Core {
     return this.#core.stores?.of(this.apiKey) ?? this.#core
   }
 
   readonly of = (key: string): Petstore => {
     const { stores } = this.#core
     if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
-    if (stores.keyIn(`Bearer ${key}`) !== key) throw misuse('key must be a valid API key')
+    if (typeof key !== 'string' || !stores.isValid(key)) throw misuse('key must be a valid API key')
     return new PetstoreHandle(this.#core, key)
   }
 
@@ -68,30 +68,30 @@ export class PetstoreHandle implements Petstore {
   }
 
   get pets(): Pet[] {
-    const { store } = this.#own.context
+    const { store } = this.#tenant.context
     if (store.values === undefined) throw misuse('pets must be asked of your own store')
     return Array.from(store.values(), parsePet)
   }
 
   get requests(): RecordedRequest[] {
-    return this.#own.requestLog.requests
+    return this.#tenant.requestLog.requests
   }
 
   get pendingFaults(): Fault[] {
-    return this.#own.faults.pending
+    return this.#tenant.faults.pending
   }
 
   get getPetState(): GetPetState {
-    return this.#own.context.getPetState
+    return this.#tenant.context.getPetState
   }
 
   set getPetState(state: GetPetState) {
     check('getPetState', state, RULES.getPetState)
-    this.#own.context.getPetState = state
+    this.#tenant.context.getPetState = state
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
-    const { store } = this.#own.context
+    const { store } = this.#tenant.context
     // All at once, so that a snapshot takes them in one write.
     const adding = valid('newPets', validateNewPets(newPets)).map((pet) => store.add(pet))
     const outcomes = await Promise.all(adding)
@@ -99,7 +99,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
-    const { options, context, faults, requestLog } = this.#own
+    const { options, context, faults, requestLog } = this.#tenant
     const pets = newPets === undefined ? options.pets : valid('newPets', validateSeed(newPets))
     if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
     context.getPetState = options.getPetState
@@ -107,11 +107,11 @@ export class PetstoreHandle implements Petstore {
     requestLog.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#own.faults.inject(fault)
-  readonly clearFaults = (): void => this.#own.faults.clear()
-  readonly clearRequests = (): void => this.#own.requestLog.clear()
+  readonly inject = (fault: Fault): void => this.#tenant.faults.inject(fault)
+  readonly clearFaults = (): void => this.#tenant.faults.clear()
+  readonly clearRequests = (): void => this.#tenant.requestLog.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = (count, options) =>
-    this.#own.requestLog.waitFor(count, options)
+    this.#tenant.requestLog.waitFor(count, options)
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)

@@ -11,7 +11,7 @@ import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { type Account, MemoryStore, serve } from './pets/store.ts'
+import { type Budget, MemoryStore, wrap } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
@@ -51,7 +51,7 @@ function makeStore(options: Options, log: Log): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
     const report = countingReport((line) => log.event('error', line))
-    return serve(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
+    return wrap(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
   }
   const memory = new MemoryStore(maxStore, log.event)
   if (memory.reset(pets)) return memory
@@ -78,8 +78,8 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   const server = makeServer(core, core.service, limits)
   core.server = server
   try {
-    const isMissing = store.size === 0 && pets.length > 0
-    if (isMissing && !(await stored(store.reset(pets)))) throw noRoomFor(pets, options)
+    const isEmpty = store.size === 0 && pets.length > 0
+    if (isEmpty && !(await stored(store.reset(pets)))) throw noRoomFor(pets, options)
     if (options.store && pets.length > 0) await stored(store.get(1)) // fills it
     const { url, bound } = await server.listen(options.port, options.host)
     core.url = url + options.basePath
@@ -103,7 +103,7 @@ interface Base {
   readonly stores?: Stores<Core>
 }
 
-/** What does not depend on where the pets are kept. */
+/** What the tenants of all keys share. */
 function baseOf(options: Options, { apiKeys }: PetstoreOptions): Base {
   const openLog = createLog(options.log, options.logStream ?? process.stdout)
   const keyring = new Keyring(options.apiKeys)
@@ -127,15 +127,15 @@ function storesFor(
     maxBytes: maxStore,
     initialBytes: initial.bytes,
     warn: countingReport((line) => log.event('warn', line)),
-    open(ofKey, account) {
-      const store = new MemoryStore(maxStore, undefined, account)
+    open(ofKey, budget) {
+      const store = new MemoryStore(maxStore, undefined, budget)
       store.reset(pets)
-      return assemble({ options, keyring: ofKey, log: openLog(ofKey), store }, account)
+      return assemble({ options, keyring: ofKey, log: openLog(ofKey), store }, budget)
     },
   })
 }
 
-function assemble(parts: Base & { store: Context['store'] }, account?: Account): Core {
+function assemble(parts: Base & { store: Context['store'] }, budget?: Budget): Core {
   const { options, keyring, log, store, stores } = parts
   const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
   const isAnyKeyValid = stores?.isAnyKeyValid ?? false
@@ -143,7 +143,7 @@ function assemble(parts: Base & { store: Context['store'] }, account?: Account):
   const table = routes(context)
   if (strict) makeStrict(table)
   const faults = new Faults(table, delay)
-  const requestLog = new RequestLog(journal, keyring, account)
+  const requestLog = new RequestLog(journal, keyring, budget)
   const record = (request: RequestRecord) => {
     log.request?.(request)
     requestLog.add(request)

@@ -15,16 +15,16 @@ export function isApiKey(text: string): boolean {
 /** The valid keys. A look-up takes as long among many as among few. */
 export class Keyring {
   // By digest, so that the time of a look-up tells nothing about a key.
-  #keys = new Map<string, { key: Buffer; place: number }>()
+  #keys = new Map<string, { key: Buffer; index: number }>()
   #redactor = new Redactor([])
 
-  /** @param first The index of the first key, in a list of which these are a part. */
+  /** @param first The index of the first of these keys in the whole list. */
   constructor(keys: readonly string[], first = 0) {
     this.replace(keys, first)
   }
 
   replace(keys: readonly string[], first = 0): void {
-    const entries = keys.map((key, at) => ({ key: Buffer.from(key), place: first + at }))
+    const entries = keys.map((key, at) => ({ key: Buffer.from(key), index: first + at }))
     this.#keys = new Map(entries.map((entry) => [hash('sha256', entry.key), entry]))
     this.#redactor = new Redactor(keys)
   }
@@ -32,12 +32,15 @@ export class Keyring {
   /** The index of the key in an `Authorization` header, or what is wrong with it. */
   check(authorization?: string): number | Problem {
     const token = tokenOf(authorization)
-    if (token === '') return 'noCredentials'
+    return token === '' ? 'noCredentials' : (this.indexOf(token) ?? 'invalidToken')
+  }
+
+  /** The index of a valid key. */
+  indexOf(token: string): number | undefined {
     const candidate = Buffer.from(token)
-    const { key, place } = this.#keys.get(hash('sha256', token)) ?? {}
+    const { key, index } = this.#keys.get(hash('sha256', token)) ?? {}
     // An unknown token is compared with itself, so that it takes the same time.
-    const isKey = timingSafeEqual(key ?? candidate, candidate)
-    return isKey && place !== undefined ? place : 'invalidToken'
+    return timingSafeEqual(key ?? candidate, candidate) ? index : undefined
   }
 
   /** The text with every valid key in it replaced by `[key]`. */

@@ -174,10 +174,10 @@ export class Connections {
 
 /**
  * The class of a server's requests. Node parses all that it has read from a socket, which may be
- * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so a
- * request after the last one of its connection poses as one.
+ * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so the
+ * request after the last one of a connection is disguised as one, which the server then ignores.
  */
-export function stoppingMessage(connections: Connections): typeof IncomingMessage {
+export function lastMessageOf(connections: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them

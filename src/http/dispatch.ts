@@ -35,7 +35,7 @@ export interface RequestRecord {
 
 /** What serves requests, over a socket or in process. */
 export interface Service {
-  /** The service of a request, where it can be another one. */
+  /** Where each key has a store of its own: the service for the key of a request. */
   readonly pick?: ((head: RequestHead) => Service) | undefined
   readonly router: Router
   /** For every path under the base path: the index of the key, or why there is none. */
@@ -44,6 +44,7 @@ export interface Service {
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
+  /** Called before the checks; `record` then tells what became of the request. */
   readonly begin?: ((head: RequestHead) => void) | undefined
   readonly record?: ((request: RequestRecord) => void) | undefined
 }
@@ -64,9 +65,9 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
   if (!route?.isQuiet) service.begin?.(received.head)
-  const key = secured ? authorize(headers, method) : undefined
-  if (typeof key === 'string') return refuse(key)
-  received.key = key
+  const authorized = secured ? authorize(headers, method) : undefined
+  if (typeof authorized === 'string') return refuse(authorized) // a Problem
+  received.key = authorized
   if (routes === undefined)
     return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
   if (method === 'OPTIONS')

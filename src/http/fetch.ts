@@ -32,11 +32,11 @@ async function serve(
 ): Promise<Reply | undefined> {
   const readBody = () => readBytes(request, service.maxBody)
   const received: Received = { head, started: performance.now(), readBody }
-  const isOver = Object.keys(head.headers).length > MAX_HEADERS
+  const hasTooMany = Object.keys(head.headers).length > MAX_HEADERS
   let reply: Reply | undefined
   inFlight.add(request)
   try {
-    const handled = isOver ? service.refuse('headersTooLarge') : dispatch(service, received)
+    const handled = hasTooMany ? service.refuse('headersTooLarge') : dispatch(service, received)
     reply = await unlessAborted(handled, request.signal)
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
   } finally {

@@ -45,11 +45,11 @@ export function echoedHeaders(
   const requestId = readRequestId(headers)
   const echoed = requestId === undefined ? [] : ['X-Request-Id', requestId]
   if (cors.length === 0) return echoed
-  const isPublic = cors.includes('*')
+  const isForAll = cors.includes('*')
   const { origin } = headers
-  if (origin !== undefined && (isPublic || cors.includes(origin)))
-    echoed.push('Access-Control-Allow-Origin', isPublic ? '*' : origin, ...EXPOSED)
-  if (!isPublic) echoed.push('Vary', 'Origin')
+  if (origin !== undefined && (isForAll || cors.includes(origin)))
+    echoed.push('Access-Control-Allow-Origin', isForAll ? '*' : origin, ...EXPOSED)
+  if (!isForAll) echoed.push('Vary', 'Origin')
   return echoed
 }
 

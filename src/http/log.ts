@@ -17,7 +17,7 @@ export interface Log {
   flush(): Promise<void>
 }
 
-const GATHER_TIME = 5
+const BATCH_DELAY = 5 // milliseconds
 const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
 const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
@@ -25,7 +25,7 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 // Permanent errors; others may clear.
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
-/** Writes to a stream; returns what makes a log of it in which the keys of a ring are redacted. */
+/** Opens a log on a stream. What it returns makes a view of it that redacts the keys of a ring. */
 export function createLog(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
   if (format === 'off') return () => ({ event() {}, async flush() {} })
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
@@ -66,7 +66,7 @@ class LineWriter {
     this.#count++
     if (this.#count > 1) return
     unwritten.add(this)
-    setTimeout(() => this.write(), GATHER_TIME)
+    setTimeout(() => this.write(), BATCH_DELAY)
   }
 
   write(): void {

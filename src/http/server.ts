@@ -7,7 +7,7 @@ import {
   type Connection,
   type ConnectionOptions,
   Connections,
-  stoppingMessage,
+  lastMessageOf,
 } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
@@ -40,7 +40,7 @@ export class HttpServer {
       connectionsCheckingInterval: limits.checkInterval,
       maxHeaderSize: limits.headerBytes,
       requireHostHeader: false, // node's own response to a request without Host is no Error
-      IncomingMessage: stoppingMessage(this.#connections),
+      IncomingMessage: lastMessageOf(this.#connections),
     })
     // node drops the headers beyond its maximum. We refuse the request instead.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
@@ -199,13 +199,13 @@ export class HttpServer {
     if (connection.hasFailed || hasLastResponse) return
     connection.hasFailed = true
     const reply = this.#service.refuse(problem, detail)
-    if (latest === undefined || latest.req.complete) this.#failNext(connection, reply)
+    if (latest === undefined || latest.req.complete) this.#respondAfterLatest(connection, reply)
     else if (!latest.res.headersSent) latest.sendLast(reply)
     else this.#linger(stream) // in the body of a request that has its response
   }
 
   /** Responds to the failed request after the latest one. */
-  #failNext({ socket, remote, latest }: Connection, reply: Reply): void {
+  #respondAfterLatest({ socket, remote, latest }: Connection, reply: Reply): void {
     const end = () => {
       if (socket.writable) {
         const bytes = contentLengthOf(reply)

@@ -35,10 +35,10 @@ export function parseJsonBytes(bytes: Buffer): Parsed<unknown> {
 /** Numbers pass JSON.parse as strings with a secret mark: Node 20 does not give their source. */
 function exactNumbers(text: string): unknown {
   const mark = crypto.randomUUID().slice(-12)
-  let isString = false
+  let isInString = false
   const marked = text.replace(ESCAPE_OR_QUOTE_OR_MAY_ROUND, (token) => {
-    if (token === '"') isString = !isString
-    return isString || token === '"' ? token : `"${mark}${token}"`
+    if (token === '"') isInString = !isInString
+    return isInString || token === '"' ? token : `"${mark}${token}"`
   })
   const root: Record<string, unknown> = { value: JSON.parse(marked) }
   // Grows in the loop: recursion over deeply nested text would overflow the stack.
@@ -54,7 +54,10 @@ function exactNumbers(text: string): unknown {
   return root['value']
 }
 
-/** An integer as number or bigint; NaN for what only rounds to one. Out of range, it is inexact. */
+/**
+ * Plain digits: exact up to the length of an int64, above it a number that no validator accepts.
+ * With a point or an exponent: NaN if only rounding made it an integer.
+ */
 function exactNumber(source: string): number | bigint {
   const value = Number(source)
   const isSafe = Number.isSafeInteger(value)

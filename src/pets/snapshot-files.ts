@@ -5,6 +5,7 @@ import { hasCode, messageOf } from '../guards.ts'
 import { journalLine, readJournal, readSnapshot, snapshotPieces } from './snapshot-format.ts'
 import type { MemoryStore, Report } from './store.ts'
 
+// Written to the journal and cut off again, to see whether the disk takes a write.
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
 /** A snapshot, only replaced whole, and the journal of what came since. Serialize its calls. */
@@ -17,7 +18,8 @@ export class SnapshotFiles {
   #size = 0 // of the journal; exceeds #end after a failed write
   // What the files were when this server last wrote them, to notice that others did.
   #snapshotStats: Stats | undefined
-  #journalStats: Stats | undefined // undefined while FILE must be written again
+  #journalStats: Stats | undefined
+  #isNameUnsynced = false // after a rename that a power cut may undo
 
   constructor(path: string, report: Report) {
     this.path = path
@@ -64,7 +66,10 @@ export class SnapshotFiles {
     this.#end = this.#size
   }
 
-  /** Writes the next snapshot next to the old one; meanwhile additions may go on. */
+  /**
+   * Writes the next snapshot next to the old one. Additions may go on: a pet that is then in the
+   * snapshot and in the journal is read once.
+   */
   async prepare(pets: Iterable<string>): Promise<Stats> {
     this.#folded = this.#end
     const newPath = `${this.path}.new`
@@ -86,13 +91,12 @@ export class SnapshotFiles {
 
   /** Puts the next snapshot in place. Empties the journal unless anything was added meanwhile. */
   async place(next: Stats): Promise<void> {
-    const journalStats = this.#journalStats
-    this.#journalStats = undefined
     await this.#keepForeign()
+    this.#isNameUnsynced = true
     await rename(`${this.path}.new`, this.path)
     this.#snapshotStats = next
     await this.#syncNames()
-    this.#journalStats = journalStats
+    this.#isNameUnsynced = false
     if (this.unfoldedBytes === 0) await this.#openJournal(0)
   }
 
@@ -135,7 +139,7 @@ export class SnapshotFiles {
       await this.#openJournal(this.#end)
     } catch (error) {
       if (isNoRoom(error)) throw error
-      await this.fold(pets)
+      await this.fold(pets) // a file was lost, or changed by others
     }
   }
 
@@ -167,8 +171,9 @@ export class SnapshotFiles {
     this.#folded = Math.min(this.#folded, end)
   }
 
+  /** Appends to the journal; resolves when that is on disk, and the files are in order. */
   async #write(bytes: Buffer): Promise<void> {
-    if (this.#journal === undefined) return
+    if (this.#journal === undefined) throw new Error('the journal is not open')
     let at = 0
     while (at < bytes.length) {
       const { bytesWritten } = await this.#journal.write(bytes, at) // may write a part
@@ -182,7 +187,8 @@ export class SnapshotFiles {
   async #check(): Promise<void> {
     const [snapshot, journal] = await Promise.all([stat(this.path), stat(`${this.path}.journal`)])
     const isOwn = journal.dev === this.#journalStats?.dev && journal.ino === this.#journalStats.ino
-    if (isOwn && journal.size === this.#size && isSame(snapshot, this.#snapshotStats)) return
+    const isWhole = journal.size === this.#size && !this.#isNameUnsynced
+    if (isOwn && isWhole && isSame(snapshot, this.#snapshotStats)) return
     throw new Error('the files are not as this server left them')
   }
 

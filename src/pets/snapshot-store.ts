@@ -9,8 +9,9 @@ import { FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
-// A small store is folded this many milliseconds after the last addition, a larger one once the
-// journal is as large as the snapshot.
+// To fold is to write all pets to FILE.new, rename it to FILE and empty the journal. A small store
+// is folded this many milliseconds after the last addition, a larger one once the journal is as
+// large as the snapshot.
 const FOLD_DELAY = 1_000
 const SMALL_BYTES = 2 ** 20
 // A batch is complete after this many turns of the event loop without an addition.
@@ -42,8 +43,7 @@ export async function openSnapshotStore(
 
 /**
  * Keeps pets in memory and on disk. Additions go to the journal, all that arrive during a write in
- * the next one, and are acknowledged when they are on disk. Folding writes the snapshot from
- * memory, and empties the journal.
+ * the next one, and are acknowledged when they are on disk.
  */
 class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
@@ -51,7 +51,7 @@ class SnapshotStore implements LocalStore {
   readonly #release: () => Promise<void>
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
   #batch: Addition[] | undefined // open to more additions until another task is queued
-  #stragglers = 0 // additions expected in the next batch
+  #expectedSize = 0 // of the next batch
   #isFailing = false
   #repairing: Promise<void> | undefined
   #nextSnapshot: Promise<Stats> | undefined // being written while additions go on
@@ -88,7 +88,7 @@ class SnapshotStore implements LocalStore {
     const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
-      await this.#foldAll() // so that nothing in the journal can follow the fresh pets
+      await this.#foldNow() // after a crash, the journal's pets would follow the fresh ones
       await this.#files.replace(fresh.values())
       this.#memory = fresh
     })
@@ -97,7 +97,7 @@ class SnapshotStore implements LocalStore {
 
   async isWritable(): Promise<boolean> {
     if (this.#isFailing) {
-      this.#repairing ??= this.#enqueue(() => this.#repair()).finally(() => {
+      this.#repairing ??= this.#enqueue(() => this.#repairIfFailing()).finally(() => {
         this.#repairing = undefined
       })
       await this.#repairing.catch(() => {})
@@ -113,7 +113,7 @@ class SnapshotStore implements LocalStore {
   async #completeFiles(): Promise<void> {
     const { path } = this.#files
     try {
-      await this.#foldAll()
+      await this.#foldNow()
       await this.#files.close()
     } catch (error) {
       const why = messageOf(error)
@@ -123,7 +123,7 @@ class SnapshotStore implements LocalStore {
     }
   }
 
-  /** Queues a task and closes the open batch. */
+  /** Queues a task. A later addition must not be written before it, so the open batch closes. */
   async #enqueue(task: () => Promise<void>): Promise<void> {
     if (this.#closing !== undefined) throw new Error('the store is closed')
     this.#batch = undefined
@@ -154,10 +154,11 @@ class SnapshotStore implements LocalStore {
       else fitting.push({ draft, resolve })
     }
     if (fitting.length === 0) return
-    await this.#repair()
+    await this.#repairIfFailing()
     await this.#files.append(fitting.map(({ draft }) => draft.json))
     for (const { draft, resolve } of fitting) resolve(this.#memory.keep(draft))
-    this.#stragglers = batch.length + (this.#batch?.length ?? 0)
+    // Each client that was just answered may send again; others are waiting.
+    this.#expectedSize = batch.length + (this.#batch?.length ?? 0)
     this.#foldLater()
   }
 
@@ -165,7 +166,7 @@ class SnapshotStore implements LocalStore {
   async #waitForStragglers(batch: readonly Addition[]): Promise<void> {
     let size = batch.length
     let quietTurns = 0
-    while (quietTurns < QUIET_TURNS && size < this.#stragglers && batch === this.#batch) {
+    while (quietTurns < QUIET_TURNS && size < this.#expectedSize && batch === this.#batch) {
       await nextTurn()
       quietTurns = batch.length > size ? 0 : quietTurns + 1
       size = batch.length
@@ -184,6 +185,7 @@ class SnapshotStore implements LocalStore {
   /** Writes the next snapshot, during which additions go on, and puts it in place. */
   async #fold(): Promise<void> {
     await this.#enqueue(async () => {
+      // Not awaited: the journal can be written meanwhile.
       this.#nextSnapshot ??= this.#files.prepare(this.values())
     })
     await this.#nextSnapshot?.catch(() => {}) // the next task meets the failure again
@@ -197,13 +199,13 @@ class SnapshotStore implements LocalStore {
     if (next !== undefined) await this.#files.place(await next)
   }
 
-  async #foldAll(): Promise<void> {
+  async #foldNow(): Promise<void> {
     await this.#placeNext().catch(() => {})
     await this.#files.complete(this.values())
   }
 
   /** Puts the files in order if anything failed. */
-  async #repair(): Promise<void> {
+  async #repairIfFailing(): Promise<void> {
     if (!this.#isFailing) return
     await this.#placeNext().catch(() => {})
     await this.#files.repair(this.values())
@@ -217,6 +219,6 @@ class SnapshotStore implements LocalStore {
     this.#isFailing = true
     const { path, report } = this.#files
     report('error', `${path} cannot be written: ${messageOf(error)}`)
-    await this.#repair().catch(() => {})
+    await this.#repairIfFailing().catch(() => {})
   }
 }

@@ -28,7 +28,7 @@ const PAGE_OVERHEAD = 500
 const WARN_AT = 0.8
 
 /** Bytes that several things take together, and their limit. */
-export interface Account {
+export interface Budget {
   readonly maxBytes: number
   bytes: number
 }
@@ -44,17 +44,17 @@ export class MemoryStore implements LocalStore {
   #pageBytes = 0
   #isClosed = false
   readonly #maxPageBytes: number
-  readonly #account: Account
+  readonly #budget: Budget
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
-   * @param shared An account with others. Kept pages are not in it, so there are none then.
+   * @param shared An budget with others. Kept pages are not in it, so there are none then.
    */
-  constructor(maxBytes: number, report?: Report, shared?: Account) {
+  constructor(maxBytes: number, report?: Report, shared?: Budget) {
     this.maxBytes = maxBytes
     this.#report = report
     this.#maxPageBytes = shared ? 0 : Math.min(MAX_PAGE_BYTES, maxBytes / 8)
-    this.#account = shared ?? { maxBytes, bytes: 0 }
+    this.#budget = shared ?? { maxBytes, bytes: 0 }
   }
 
   get size(): number {
@@ -103,7 +103,7 @@ export class MemoryStore implements LocalStore {
   draft(pets: readonly Seed[]): (Draft | undefined)[] {
     const drafts: (Draft | undefined)[] = []
     let { lastId } = this
-    let { bytes } = this.#account
+    let { bytes } = this.#budget
     for (const pet of pets) {
       const draft = draftOf(pet.id ?? lastId + 1, pet)
       const total = bytes + bytesOf(draft)
@@ -130,13 +130,14 @@ export class MemoryStore implements LocalStore {
     this.#ids.all.push(id)
     if (status !== undefined) this.#ids[status].push(id)
     this.#grow(bytesOf(draft))
-    if (this.#account.bytes >= this.maxBytes * WARN_AT) this.#warn()
+    if (this.#budget.bytes >= this.maxBytes * WARN_AT) this.#warn()
     return { ok: true, id, json }
   }
 
   reset(pets: readonly Seed[]): boolean {
+    // Filled next to the old pets, which stay if the new ones do not fit.
     const { maxBytes } = this
-    const others = { maxBytes, bytes: this.#account.bytes - this.#bytes }
+    const others = { maxBytes, bytes: this.#budget.bytes - this.#bytes }
     const fresh = new MemoryStore(maxBytes, undefined, others)
     for (const pet of pets) {
       if (!fresh.add(pet).ok) return false
@@ -155,12 +156,12 @@ export class MemoryStore implements LocalStore {
 
   close(): void {
     this.#isClosed = true
-    this.#account.bytes -= this.#bytes
+    this.#budget.bytes -= this.#bytes
   }
 
   #grow(bytes: number): void {
     this.#bytes += bytes
-    this.#account.bytes += bytes
+    this.#budget.bytes += bytes
   }
 
   #keepPage(query: PageQuery, page: Page): void {
@@ -181,8 +182,11 @@ export class MemoryStore implements LocalStore {
   }
 }
 
-/** A store of the user's: fills it on its first use, reports what fails, and rejects only reads. */
-export function serve(
+/**
+ * Wraps a store of the user's: fills it on its first use, and reports what fails. Its `add` and
+ * `isWritable` do not reject.
+ */
+export function wrap(
   store: Store,
   initial: readonly Seed[],
   report: (failure: unknown) => void,
@@ -195,7 +199,7 @@ export function serve(
   }
   const ask = async <T>(work: () => Awaitable<T>): Promise<T> => {
     try {
-      if (initial.length > 0) filling = filling?.catch(fill) ?? fill()
+      if (initial.length > 0) filling = filling === undefined ? fill() : filling.catch(fill)
       await filling
       return await work()
     } catch (error) {

@@ -167,11 +167,13 @@ const MESSAGE = 'A test asked for this fault'
 /** What replaces the operation's response, if anything does. */
 function replacementOf(fault: Fault, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
-  const isCutRead = body === 'cut' && method === 'GET'
-  if (status === undefined && (body === undefined || isCutRead || done)) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
+  if (status !== undefined) return errorReply(status, code, message, headers)
+  if (done || body === undefined) return undefined
+  if (body === 'garbled') return errorReply(200, code, message)
+  // A write whose response is cut is not carried out, unless it is `done`.
+  return method === 'GET' ? undefined : errorReply(500, code, message)
 }
 
 /** Garbles the body, or cuts it in half and keeps its full Content-Length. */

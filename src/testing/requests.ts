@@ -4,14 +4,14 @@ import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, isNumber, oneOf, rule } from '../options.ts'
 import { type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
-import type { Account } from '../pets/store.ts'
+import type { Budget } from '../pets/store.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
 import { memberViolations, parameterViolations } from './violations.ts'
 
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
-const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON
+const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON, each counted as a byte
 const MAX_BODY_BYTES = 2 ** 20
 const STATUS = integer(100, 599)
 export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
@@ -30,7 +30,7 @@ const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
 
-/** Settles once the requests are there; with a reason, in any case. */
+/** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
 
 /** The latest requests, limited in number and in size. */
@@ -42,18 +42,18 @@ export class RequestLog {
   #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
   #size = 0
-  readonly #account: Account // of the size
+  readonly #budget: Budget // of the size
   #clearedAt = 0
   #isClosed = false
 
   constructor(
     maxLength: number,
     keyring: Keyring,
-    account: Account = { maxBytes: MAX_SIZE, bytes: 0 },
+    budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 },
   ) {
     this.#maxLength = maxLength
     this.#keyring = keyring
-    this.#account = account
+    this.#budget = budget
   }
 
   get requests(): RecordedRequest[] {
@@ -156,13 +156,13 @@ export class RequestLog {
 
   #grow(size: number): void {
     this.#size += size
-    this.#account.bytes += size
+    this.#budget.bytes += size
   }
 
   #dropOldest(): void {
-    const { maxBytes } = this.#account
+    const { maxBytes } = this.#budget
     for (const [head, request] of this.#requests) {
-      if (this.#count <= this.#maxLength && this.#account.bytes <= maxBytes) return
+      if (this.#count <= this.#maxLength && this.#budget.bytes <= maxBytes) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--

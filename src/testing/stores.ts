@@ -1,11 +1,11 @@
 import { isApiKey, Keyring, tokenOf } from '../http/bearer.ts'
 import { withCode } from '../options.ts'
-import type { Account } from '../pets/store.ts'
+import type { Budget } from '../pets/store.ts'
 import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
 import type { RequestLog } from './requests.ts'
 
-/** What a petstore has, or each of its keys of its own. */
+/** What each key has to itself where it has a store of its own, and else all keys together. */
 export interface Tenant {
   readonly keyring: Keyring
   readonly context: { readonly store: Store }
@@ -25,7 +25,7 @@ interface StoresOptions<T> {
   readonly isAnyKeyValid: boolean // all that have the right form
   readonly maxBytes: number
   readonly initialBytes: number // that the pets of a new tenant take
-  readonly open: (keyring: Keyring, account: Account) => T
+  readonly open: (keyring: Keyring, budget: Budget) => T
   readonly warn: (what: string) => void
 }
 
@@ -35,7 +35,7 @@ const TENANT_OVERHEAD = 16 * 2 ** 10
 /** A tenant for each key, opened on first use; where there is no room, in place of others. */
 export class Stores<T extends Tenant> {
   readonly #options: StoresOptions<T>
-  readonly #account: Account
+  readonly #budget: Budget
   readonly #tenants = new Map<string, T>() // by key, the longest unused first
   #opened = 0
   isAnyKeyValid: boolean
@@ -49,7 +49,7 @@ export class Stores<T extends Tenant> {
       throw withCode('invalid_option', new RangeError(message))
     }
     this.#options = options
-    this.#account = { maxBytes, bytes: 0 }
+    this.#budget = { maxBytes, bytes: 0 }
     this.isAnyKeyValid = isAnyKeyValid
   }
 
@@ -58,13 +58,18 @@ export class Stores<T extends Tenant> {
   }
 
   get bytes(): number {
-    return this.#account.bytes
+    return this.#budget.bytes
+  }
+
+  isValid(key: string): boolean {
+    if (this.isAnyKeyValid) return isApiKey(key)
+    return this.#options.keyring.indexOf(key) !== undefined
   }
 
   /** The valid key in an `Authorization` header. */
   keyIn(authorization?: string): string | undefined {
     const key = tokenOf(authorization)
-    return this.#placeOf(key) === undefined ? undefined : key
+    return this.isValid(key) ? key : undefined
   }
 
   /** The tenant of a valid key. */
@@ -79,9 +84,9 @@ export class Stores<T extends Tenant> {
   onKeysReplaced(): void {
     this.isAnyKeyValid = false
     for (const [key, { keyring }] of this.#tenants) {
-      const place = this.#placeOf(key)
-      if (place === undefined) this.close(key)
-      else keyring.replace([key], place)
+      const index = this.#options.keyring.indexOf(key)
+      if (index === undefined) this.close(key)
+      else keyring.replace([key], index)
     }
   }
 
@@ -92,32 +97,26 @@ export class Stores<T extends Tenant> {
     this.#tenants.delete(key)
     void closeTenant(tenant)
     tenant.requestLog.clear()
-    this.#account.bytes -= TENANT_OVERHEAD
+    this.#budget.bytes -= TENANT_OVERHEAD
   }
 
   closeAll(): void {
     for (const tenant of this.#tenants.values()) void closeTenant(tenant)
   }
 
-  /** The index of a valid key; where any key is valid, in the order of their first use. */
-  #placeOf(key: string): number | undefined {
-    if (this.isAnyKeyValid) return isApiKey(key) ? this.#opened : undefined
-    const place = this.#options.keyring.check(`Bearer ${key}`)
-    return typeof place === 'number' ? place : undefined
-  }
-
   #open(key: string): T {
-    const { open, initialBytes, maxBytes, warn } = this.#options
+    const { open, keyring, initialBytes, maxBytes, warn } = this.#options
     for (const longestUnused of this.#tenants.keys()) {
-      if (this.#account.bytes + TENANT_OVERHEAD + initialBytes <= maxBytes) break
+      if (this.#budget.bytes + TENANT_OVERHEAD + initialBytes <= maxBytes) break
       this.close(longestUnused)
       warn(
         'stores that were closed, the longest unused first, to make room for those of other keys',
       )
     }
-    this.#account.bytes += TENANT_OVERHEAD
-    const keyring = new Keyring([key], this.#placeOf(key))
+    this.#budget.bytes += TENANT_OVERHEAD
+    // Where any key is valid, they are numbered in the order of their first use.
+    const index = this.isAnyKeyValid ? this.#opened : keyring.indexOf(key)
     this.#opened++
-    return open(keyring, this.#account)
+    return open(new Keyring([key], index), this.#budget)
   }
 }

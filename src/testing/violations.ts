@@ -38,15 +38,15 @@ function membersOf(json: string): string[] {
   if (!parseJson(json).ok) return []
   const names: string[] = []
   let depth = 0
-  let isString = false
+  let isInString = false
   let start = 0 // of the latest string
   let latest = ''
   for (const { 0: token, index } of json.matchAll(ESCAPE_OR_MARK)) {
     if (token === '"') {
-      isString = !isString
-      if (isString) start = index
+      isInString = !isInString
+      if (isInString) start = index
       else latest = json.slice(start, index + 1)
-    } else if (isString) continue
+    } else if (isInString) continue
     else if (token === '{' || token === '[') depth++
     else if (token === '}' || token === ']') depth--
     else if (depth === 1) names.push(String(JSON.parse(latest)))
