@@ -57,7 +57,7 @@ export class Connection implements OwnConnection {
   /** Bytes that the client makes the server hold. */
   count(): number {
     const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.latest?.body.length ?? 0
+    const bodyBytes = this.running?.body.length ?? 0
     return this.socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
   }
 
@@ -168,7 +168,9 @@ export class Connections {
   }
 
   #delete(connection: Connection): void {
-    if (this.#open.delete(connection.socket)) this.#held -= connection.held
+    if (!this.#open.delete(connection.socket)) return
+    this.#held -= connection.held
+    for (const exchange of connection.waiting) exchange.abandon()
   }
 }
 

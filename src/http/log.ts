@@ -159,11 +159,14 @@ function otherMembers(request: RequestRecord, keyring: Keyring, show: ShowMember
 }
 
 function jsonEvent(level: LogLevel, message: string, members: Members = {}): string {
-  return `${JSON.stringify({ time: now(), level, message, ...members })}\n`
+  const line = JSON.stringify({ time: now(), level, message, ...members })
+  return `${line.replace(NOT_ASCII, escaped)}\n`
 }
 
+/** The lines of a message are indented after the first, so that none looks like another event. */
 function textEvent(level: LogLevel, message: string): string {
-  return `${now()} ${level}: ${message}\n`
+  const lines = message.replace(UNPRINTABLE, escaped).replaceAll('\n', '\n    ')
+  return `${now()} ${level}: ${lines}\n`
 }
 
 /** The target with `*` for each value in its query, and for each part without a `=`. */
@@ -178,6 +181,7 @@ function pathOf({ target }: RequestHead, keyring: Keyring): string {
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
 const WORD = /^[!#-[\]-~]+$/
 const NOT_ASCII = /[\u007f-\uffff]/g
+const UNPRINTABLE = /[\0-\t\v-\x1f\u007f-\uffff]/g
 
 /** A JSON string in ASCII, because terminals obey some other characters. */
 function quoted(text: string): string {

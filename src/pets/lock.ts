@@ -49,6 +49,7 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
       if (hasCode(error, 'EACCES')) refuseFolder(file)
       throw error
     })
+    server.on('error', () => {}) // a connection that the system refuses must not end the owner
     await rename(unnamed, own) // a socket of this name is live or dead, never half-open
     await waitForOthers(file, own)
   } catch (error) {

@@ -127,8 +127,12 @@ export class SnapshotFiles {
 
   /** Folds unless the journal is empty and the files are in order. */
   async complete(pets: Iterable<string>): Promise<void> {
-    if (this.#size > 0) await this.fold(pets)
-    await this.#check().catch(() => this.fold(pets))
+    const check = () =>
+      this.#check()
+        .then(() => true)
+        .catch(() => false)
+    const isInOrder = this.#size === 0 && (await check())
+    if (!isInOrder) await this.fold(pets) // only once: the pets may come from a generator
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */

@@ -1,5 +1,5 @@
 import { isApiKey, Keyring, tokenOf } from '../http/bearer.ts'
-import { withCode } from '../options.ts'
+import { misuse, withCode } from '../options.ts'
 import type { Budget } from '../pets/store.ts'
 import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
@@ -13,7 +13,7 @@ export interface Tenant {
   readonly requestLog: RequestLog
 }
 
-/** Hangs up on the requests that are delayed, and ends every wait. */
+/** Hangs up on delayed requests, rejects every wait, and closes the store. */
 export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<void> {
   faults.clear()
   requestLog.close()
@@ -104,7 +104,9 @@ export class Stores<T extends Tenant> {
     for (const tenant of this.#tenants.values()) void closeTenant(tenant)
   }
 
+  /** @throws TypeError if the key is not valid. */
   #open(key: string): T {
+    if (!this.isValid(key)) throw misuse('key must be a valid API key')
     const { open, keyring, initialBytes, maxBytes, warn } = this.#options
     for (const longestUnused of this.#tenants.keys()) {
       if (this.#budget.bytes + TENANT_OVERHEAD + initialBytes <= maxBytes) break
@@ -114,7 +116,7 @@ export class Stores<T extends Tenant> {
       )
     }
     this.#budget.bytes += TENANT_OVERHEAD
-    // Where any key is valid, they are numbered in the order of their first use.
+    // Where any key is valid, they are numbered as they open.
     const index = this.isAnyKeyValid ? this.#opened : keyring.indexOf(key)
     this.#opened++
     return open(new Keyring([key], index), this.#budget)

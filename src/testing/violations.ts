@@ -20,6 +20,7 @@ export function parameterViolations(operation: string, query: string): string[] 
 
 /** Unknown and repeated members of a NewPet, in words. */
 export function memberViolations(body: Buffer): string[] {
+  if (body.length === 0) return []
   return violationsIn('member', membersOf(body.toString()), MEMBERS)
 }
 

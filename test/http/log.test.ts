@@ -225,6 +225,19 @@ for (const log of ['json', 'text'] as const) {
   })
 }
 
+test('an event cannot look like two, nor command a terminal', async () => {
+  const message = 'no pet "\u001b[2J\u202ex\n2026-11-22T00:00:00.000Z info: forged"'
+  for (const log of ['json', 'text'] as const) {
+    const logStream = new FakeStream()
+    const petstore = createPetstore({ log, logStream })
+    petstore.log.event('error', message)
+    await petstore.close()
+    assert.match(logStream.text, /^[\n -~]+$/)
+    assert.doesNotMatch(logStream.text, /^2026-11-22T00/m)
+    if (log === 'json') assert.equal(JSON.parse(logStream.text).message, message)
+  }
+})
+
 test('redacts the keys that are valid now, also after others have replaced them', async () => {
   const logStream = new FakeStream()
   const petstore = createPetstore({ apiKeys: ['An-Old-Key'], log: 'text', logStream })

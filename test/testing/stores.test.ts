@@ -175,6 +175,16 @@ test('a key that is replaced loses its store, and one that stays keeps it', asyn
   assert.deepEqual(namesIn(petstore), ['Rex'])
 })
 
+test('the petstore of a key that is replaced says that it is not valid', async (t) => {
+  const petstore = await shared(t, { apiKeys: [ANN, BEN] })
+  const ann = petstore.of(ANN)
+  petstore.replaceKeys([BEN])
+  await assert.rejects(ann.add([REX]), {
+    name: 'TypeError',
+    message: 'key must be a valid API key',
+  })
+})
+
 test('keys that are replaced end the validity of any other', async (t) => {
   const petstore = await shared(t)
   petstore.replaceKeys([ANN])
