@@ -29,8 +29,6 @@ const DRAIN = integer(0, 86_400_000)
 
 /** Its functions are members, not methods, so that each works alone. */
 export class PetstoreHandle implements Petstore {
-  readonly url: string
-  readonly controlUrl?: string
   apiKey: string
   readonly log: Petstore['log']
   readonly fetch: Petstore['fetch']
@@ -39,13 +37,19 @@ export class PetstoreHandle implements Petstore {
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, key?: string) {
-    this.url = core.url
-    if (core.controlUrl !== undefined) this.controlUrl = core.controlUrl
     this.apiKey = key ?? core.options.apiKeys[0] ?? ''
     this.log = core.log
     this.fetch = createFetch(core.service)
     this.#core = core
     this.#isOfKey = key !== undefined
+  }
+
+  get url(): string {
+    return this.#core.url
+  }
+
+  get controlUrl(): string | undefined {
+    return this.#core.controlUrl
   }
 
   /** What its key has to itself, or else all keys together. */

@@ -10,7 +10,9 @@ import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions, Store } f
 
 type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort'
 type WithDefault = Exclude<keyof StartOptions, NoDefault>
-export type Options = StartOptions & { [K in WithDefault]: NonNullable<StartOptions[K]> }
+export type Options = StartOptions & { [K in WithDefault]: NonNullable<StartOptions[K]> } & {
+  isAnyKeyValid: boolean
+}
 
 const MIB = 2 ** 20
 
@@ -20,7 +22,7 @@ function defaultMaxStore(): number {
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
 }
 
-export const DEFAULTS: Omit<Options, 'apiKeys'> = {
+export const DEFAULTS: Omit<Options, 'apiKeys' | 'isAnyKeyValid'> = {
   basePath: '/v1',
   pets: [],
   getPetState: 'deprecated',
@@ -156,8 +158,9 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
+  const isAnyKeyValid = given.storePerKey === true && given.apiKeys === undefined
   const pets = valid('pets', validateSeed(given.pets ?? []))
-  return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), pets }
+  return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), isAnyKeyValid, pets }
 }
 
 /** The pets; throws an error that names the first invalid one. */

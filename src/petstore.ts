@@ -10,8 +10,9 @@ import { countingReport, createLog, type Log } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
+import { OwnStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { type Budget, MemoryStore, wrap } from './pets/store.ts'
+import { type Budget, MemoryStore } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
@@ -41,17 +42,16 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  * const response = await petstore.fetch(`${petstore.url}/pets`, { headers: petstore.headers })
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
-  const options = readOptions(given, CREATE_RULES)
-  const base = baseOf(options, given)
-  return new PetstoreHandle(assemble({ ...base, store: makeStore(options, base.log) }))
+  const base = baseOf(readOptions(given, CREATE_RULES))
+  return new PetstoreHandle(assemble({ ...base, store: makeStore(base) }))
 }
 
 /** The store without a file, with its initial pets. */
-function makeStore(options: Options, log: Log): Context['store'] {
+function makeStore({ options, log }: Base): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
     const report = countingReport((line) => log.event('error', line))
-    return wrap(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
+    return new OwnStore(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
   }
   const memory = new MemoryStore(maxStore, log.event)
   if (memory.reset(pets)) return memory
@@ -69,10 +69,10 @@ export interface Launched extends Core {
 export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
   const options = readOptions(given, RULES)
   const { snapshot, maxStore, pets } = options
-  const base = baseOf(options, given)
+  const base = baseOf(options)
   const store =
     snapshot === undefined
-      ? makeStore(options, base.log)
+      ? makeStore(base)
       : await stored(openSnapshotStore(snapshot, maxStore, base.log.event))
   const core = assemble({ ...base, store })
   const server = makeServer(core, core.service, limits)
@@ -98,48 +98,36 @@ const MAX_CONTROL_BODY = 64 * 2 ** 20
 
 interface Base {
   readonly options: Options
+  readonly openLog: (keyring: Keyring) => Log
   readonly keyring: Keyring
   readonly log: Log
-  readonly stores?: Stores<Core>
 }
 
-/** What the tenants of all keys share. */
-function baseOf(options: Options, { apiKeys }: PetstoreOptions): Base {
+function baseOf(options: Options): Base {
   const openLog = createLog(options.log, options.logStream ?? process.stdout)
   const keyring = new Keyring(options.apiKeys)
-  const base = { options, keyring, log: openLog(keyring) }
-  return options.storePerKey
-    ? { ...base, stores: storesFor(base, apiKeys === undefined, openLog) }
-    : base
+  return { options, openLog, keyring, log: openLog(keyring) }
 }
 
-function storesFor(
-  { options, keyring, log }: Base,
-  isAnyKeyValid: boolean,
-  openLog: (keyring: Keyring) => Log,
-): Stores<Core> {
-  const { maxStore, pets } = options
-  const initial = new MemoryStore(maxStore)
-  if (!initial.reset(pets)) throw noRoomFor(pets, options)
-  return new Stores<Core>({
-    keyring,
-    isAnyKeyValid,
-    maxBytes: maxStore,
-    initialBytes: initial.bytes,
-    warn: countingReport((line) => log.event('warn', line)),
-    open(ofKey, budget) {
-      const store = new MemoryStore(maxStore, undefined, budget)
-      store.reset(pets)
-      return assemble({ options, keyring: ofKey, log: openLog(ofKey), store }, budget)
-    },
-  })
+interface Parts extends Base {
+  readonly store: Context['store']
 }
 
-function assemble(parts: Base & { store: Context['store'] }, budget?: Budget): Core {
-  const { options, keyring, log, store, stores } = parts
+/** @param budget Of all stores, if there is one for each key: this is then one of them. */
+function assemble(parts: Parts, budget?: Budget): Core {
+  const { options, keyring, log, store } = parts
   const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
-  const isAnyKeyValid = stores?.isAnyKeyValid ?? false
-  const context: Context = { store, basePath, page, isAnyKeyValid, getPetState, isDraining: false }
+  const stores = options.storePerKey && budget === undefined ? storesFor(parts) : undefined
+  const context: Context = {
+    store,
+    basePath,
+    page,
+    getPetState,
+    isDraining: false,
+    get isAnyKeyValid() {
+      return stores?.isAnyKeyValid === true
+    },
+  }
   const table = routes(context)
   if (strict) makeStrict(table)
   const faults = new Faults(table, delay)
@@ -159,13 +147,29 @@ function assemble(parts: Base & { store: Context['store'] }, budget?: Budget): C
     begin: journal === 0 ? undefined : requestLog.begin,
     record: journal === 0 ? log.request : record,
   }
-  const url = `http://${NO_HOST}${basePath}`
-  return { ...parts, url, context, faults, requestLog, service: perKey(service, stores) }
+  const core = { ...parts, url: `http://${NO_HOST}${basePath}`, context, faults, requestLog }
+  return stores ? { ...core, stores, service: perKey(service, stores) } : { ...core, service }
 }
 
-/** Where each key has a store, what needs a key goes to the service of its key. */
-function perKey(service: Service, stores: Stores<Core> | undefined): Service {
-  if (stores === undefined) return service
+function storesFor({ options, openLog, keyring, log, store }: Parts): Stores<Core> {
+  const { maxStore, pets, isAnyKeyValid } = options
+  return new Stores<Core>({
+    keyring,
+    isAnyKeyValid,
+    maxBytes: maxStore,
+    initialBytes: store.bytes ?? 0,
+    warn: countingReport((line) => log.event('warn', line)),
+    open(ofKey, budget) {
+      const own = new MemoryStore(maxStore, undefined, budget)
+      own.reset(pets)
+      const parts = { options, openLog, keyring: ofKey, log: openLog(ofKey), store: own }
+      return assemble(parts, budget)
+    },
+  })
+}
+
+/** What needs a key goes to the service of the key that it has. */
+function perKey(service: Service, stores: Stores<Core>): Service {
   const pick = ({ target, headers }: RequestHead) => {
     const { secured } = service.router.match(readTarget(target).path)
     const key = secured ? stores.keyIn(headers.authorization) : undefined
@@ -195,6 +199,7 @@ async function startControls(core: Core, limits?: Limits): Promise<string | unde
     onBug: service.onBug,
   })
   const petstore = new PetstoreHandle(core)
+  // Where each key has a store, this one refuses what has no valid key.
   const shared = serviceOf(petstore, stores && keyring)
   const pick = ({ headers }: RequestHead): Service => {
     const key = stores?.keyIn(headers.authorization)

@@ -78,7 +78,7 @@ export interface Petstore extends AsyncDisposable {
   /** The base address, without a slash at its end: append an operation's path, such as `/pets`. */
   readonly url: string
   /** The base address of the test controls, if `controlPort` was given. */
-  readonly controlUrl?: string
+  readonly controlUrl: string | undefined
   /** The first valid key, also after `replaceKeys`. */
   readonly apiKey: string
   /** The header that carries it: `{ authorization: 'Bearer …' }`. */

@@ -35,18 +35,19 @@ function describe(variant: Variant): Document {
   return document
 }
 
-/** GET /: the page for people, read on the first request. Where any key is valid it makes one. */
-export function website({ isAnyKeyValid }: Pick<Context, 'isAnyKeyValid'>): Handler {
-  let reply: Reply | undefined
+/** GET /: the page for people, read on the first request. Where any key is valid, it makes one. */
+export function website(context: Pick<Context, 'isAnyKeyValid'>): Handler {
+  let page: ReturnType<typeof readPage> | undefined
   return () => {
-    reply ??= readPage(isAnyKeyValid ? '<html data-any-key' : '<html')
-    return reply
+    page ??= readPage()
+    if (!context.isAnyKeyValid) return page
+    return { ...page, body: page.body.replace('<html', '<html data-any-key') }
   }
 }
 
-function readPage(start: string): Reply {
+function readPage(): Reply & { body: string } {
   // A browser hashes what it has parsed: lines that end with LF, even if the checkout has CRLF.
-  const body = readText('page.html').replaceAll('\r\n', '\n').replace('<html', start)
+  const body = readText('page.html').replaceAll('\r\n', '\n')
   const policy = [
     "default-src 'none'",
     `script-src ${hashOf('script', body)}`,

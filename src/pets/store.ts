@@ -1,4 +1,3 @@
-import type { Awaitable } from '../guards.ts'
 import type { Added, Page, PageQuery, Store } from '../types.ts'
 import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
 
@@ -18,7 +17,6 @@ export interface LocalStore extends Store {
 export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
 export const FULL: Added = { ok: false, reason: 'store_full' }
-const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
 // V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
@@ -179,45 +177,6 @@ export class MemoryStore implements LocalStore {
     const limit = `${this.maxBytes} bytes of the store`
     this.#report?.('warn', `pets take 80 % of the ${limit}, beyond which creates get 507`)
     this.#report = undefined
-  }
-}
-
-/**
- * Wraps a store of the user's: fills it on its first use, and reports what fails. Its `add` and
- * `isWritable` do not reject.
- */
-export function wrap(
-  store: Store,
-  initial: readonly Seed[],
-  report: (failure: unknown) => void,
-): Store {
-  let filling: Promise<void> | undefined
-  let closing: Promise<void> | undefined
-  const fill = async () => {
-    const { json } = await store.page({ limit: 1, after: 0 })
-    if (json === '[]' && !(await store.reset(initial))) throw new Error('the pets do not fit')
-  }
-  const ask = async <T>(work: () => Awaitable<T>): Promise<T> => {
-    try {
-      if (initial.length > 0) filling = filling === undefined ? fill() : filling.catch(fill)
-      await filling
-      return await work()
-    } catch (error) {
-      report(error)
-      throw error
-    }
-  }
-  return {
-    page: (query) => ask(() => store.page(query)),
-    get: (id) => ask(() => store.get(id)),
-    async add(pet) {
-      const added = await ask(() => store.add(pet)).catch(() => UNKNOWN)
-      if (!added.ok && added.cause !== undefined) report(added.cause)
-      return added
-    },
-    reset: (pets) => ask(() => store.reset(pets)),
-    isWritable: () => ask(() => store.isWritable()).catch(() => false),
-    close: () => (closing ??= new Promise((resolve) => resolve(store.close()))),
   }
 }
 
