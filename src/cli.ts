@@ -11,6 +11,9 @@ import { hostInUrl, isLoopback } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
 import { type Config, HELP, readCommand } from './settings.ts'
 
+// One bundle is built for the executable and for the package.
+export { createPetstore, startPetstore } from './petstore.ts'
+
 const VERSION = '1.0.0'
 
 /** What the executable uses of its process. Its signals are events. */
@@ -18,9 +21,6 @@ export interface Process extends EventEmitter {
   readonly stdout: Writable & { isTTY?: boolean }
   readonly stderr: Writable
 }
-
-// The build has one bundle for the executable and for the package.
-export { createPetstore, startPetstore } from './petstore.ts'
 
 /** Runs the executable, and ends the process. It is built as CommonJS, which starts faster. */
 export function run(): void {

@@ -11,6 +11,7 @@ export class UsageError extends Error {}
 export interface Setting {
   readonly group?: string // starts here in --help
   readonly name?: string // of the flag
+  readonly isNegated?: true // the flag alone: it turns off what the variable turns on
   readonly value?: string // its name and kind; a switch has none
   readonly env?: string // the variable
   readonly isList?: boolean // a repeated flag adds a value; otherwise the last one counts
@@ -44,8 +45,8 @@ export function readFlags(args: readonly string[], rows: readonly Row[]): Record
 /** The value of a setting, if given: a flag wins over its variable. Ignores an empty variable. */
 export function readSetting(row: Row, flag: unknown, variable = ''): unknown {
   if (flag === undefined && variable === '') return undefined
-  const { name, isSecret, parse } = row
-  const value = name.startsWith('no-') ? !flag : flag
+  const { name, isNegated, isSecret, parse } = row
+  const value = isNegated ? !flag : flag
   const text = flag === undefined ? variable : String(value) // a list has commas
   try {
     return parse(text)

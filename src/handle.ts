@@ -8,9 +8,8 @@ import type { Log } from './http/log.ts'
 import type { HttpServer } from './http/server.ts'
 import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
 import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
-import type { Added } from './pets/store.ts'
 import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
-import type { Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
+import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 
 /** All that a petstore is made of. */
 export interface Core extends Tenant {

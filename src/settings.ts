@@ -49,7 +49,7 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     isList: true,
     help: 'origin whose scripts may call, or *; repeat for more',
   },
-  page: { name: 'no-page', help: 'serve no page at /' },
+  page: { name: 'no-page', isNegated: true, help: 'serve no page at /' },
   apiKeys: {
     group: 'Keys',
     name: 'api-key',

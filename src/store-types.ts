@@ -45,8 +45,8 @@ export type Added =
     }
 
 /**
- * Keeps pets under ascending ids, which it assigns. While one of your own throws or rejects, which
- * must not take it long, requests get 503 `storage_failed`. Its JSON is sent as it is: the members
+ * Keeps pets under ascending ids, which it assigns. If it throws or rejects, requests get 503
+ * `storage_failed`: it must fail soon. Its JSON is sent as it is: the members
  * id, name, categoryId and status in this order, integers exact, no spaces.
  * @example await startPetstore({ store: openStore(process.env.DATABASE_URL) })
  */

@@ -92,7 +92,7 @@ export interface Petstore extends AsyncDisposable {
    * @example createServer(petstore.listener).listen(8080)
    */
   readonly listener: RequestListener
-  /** With `storePerKey`, the petstore of a key. If it is closed, the key begins another. */
+  /** With `storePerKey`, the petstore of a key. After it is closed, the key opens a new one. */
   of(apiKey: string): Petstore
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]

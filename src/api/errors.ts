@@ -42,6 +42,7 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   badTransferCoding: [501, 'not_implemented', 'Transfer-Encoding must be chunked or left out'],
 }
 
+// The reasons of a store, storage_failed for example, are names of errors too.
 const OPERATION_ERRORS = {
   badJson: [400, 'bad_request', 'The body must be one JSON object: %s'],
   badQuery: [400, 'invalid_parameter', '%s'],

@@ -1,11 +1,11 @@
 import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
-import { type GetPetState, validateNewPet } from '../pets/pet.ts'
+import { validateNewPet } from '../pets/pet.ts'
 import type { LocalStore } from '../pets/store.ts'
-import type { Added, Awaitable, Page, Store } from '../types.ts'
+import type { Added, Awaitable, GetPetState, Page, Store } from '../types.ts'
 import { refuse } from './errors.ts'
-import { createListQueryReader } from './query.ts'
+import { readListQuery } from './query.ts'
 
 export interface Context {
   readonly store: Store & Partial<LocalStore>
@@ -18,8 +18,6 @@ export interface Context {
 
 const PET_ID = /^[1-9]\d{0,14}$/
 const OK: Reply = { status: 200, body: '{"ok":true}' }
-
-const readListQuery = createListQueryReader()
 
 /** GET /pets: a page of pets, and a link to the next one if there is one (RFC 8288). */
 export function listPets(context: Context): Handler {
@@ -42,20 +40,18 @@ function respondWith<T>(value: Awaitable<T>, respond: (value: T) => Reply): Awai
   return value.then(respond, () => refuse('noStore'))
 }
 
-export function createPet(context: Context): Handler {
-  const respond = (added: Added) => created(context.basePath, added)
+export function createPet({ basePath, store }: Context): Handler {
+  const respond = (added: Added): Reply => {
+    if (!added.ok) return refuse(added.reason)
+    return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
+  }
   return ({ body }) => {
     const input = parseJsonBytes(body)
     if (!input.ok) return refuse('badJson', input.reason)
     const pet = validateNewPet(input.value)
     if (!pet.ok) return refuse('badPet', pet.reason)
-    return respondWith(context.store.add(pet.value), respond)
+    return respondWith(store.add(pet.value), respond)
   }
-}
-
-function created(basePath: string, added: Added): Reply {
-  if (!added.ok) return refuse(added.reason)
-  return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
 }
 
 // RFC 9745: the day the contract was adopted.

@@ -1,25 +1,24 @@
 import type { Parsed } from '../pets/json.ts'
 import { isPetStatus, MAX_ID, PET_STATUSES } from '../pets/pet.ts'
-import type { PageQuery } from '../pets/store.ts'
+import type { PageQuery } from '../types.ts'
 
-const DEFAULT_LIMIT = 20
 const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
 const MAX_KNOWN = 1_000
 const MAX_KNOWN_LENGTH = 200
 
-/** Caches queries: parsing one costs more than building its page. */
-export function createListQueryReader(): (query: string) => Parsed<PageQuery> {
-  const known = new Map<string, Parsed<PageQuery>>()
-  return (query) => {
-    const read = known.get(query)
-    if (read !== undefined) return read
-    const result = parseListQuery(query)
-    if (known.size === MAX_KNOWN) known.clear()
-    if (query.length <= MAX_KNOWN_LENGTH) known.set(query, result)
-    return result
-  }
+// Parsing a query costs more than building its page.
+const known = new Map<string, Parsed<PageQuery>>()
+
+/** The query of listPets. A short one that is known is the same object. */
+export function readListQuery(query: string): Parsed<PageQuery> {
+  const read = known.get(query)
+  if (read !== undefined) return read
+  const result = parseListQuery(query)
+  if (known.size === MAX_KNOWN) known.clear()
+  if (query.length <= MAX_KNOWN_LENGTH) known.set(query, result)
+  return result
 }
 
 /** The reason names every parameter that is wrong. Ignores unknown ones. */
@@ -32,17 +31,13 @@ function parseListQuery(query: string): Parsed<PageQuery> {
     if (!isRight) issues.push(`${name} must be ${mustBe}, given once`)
     return text
   }
-  const limit = read('limit', isLimit, 'an integer from 1 to 100') ?? DEFAULT_LIMIT
+  const limit = read('limit', (text) => LIMIT.test(text), 'an integer from 1 to 100') ?? 20
   const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? 0
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
   // No id is above MAX_ID.
   const page = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
   return { ok: true, value: isPetStatus(status) ? { ...page, status } : page }
-}
-
-function isLimit(text: string): boolean {
-  return LIMIT.test(text)
 }
 
 function isCursor(text: string): boolean {

@@ -44,9 +44,7 @@ export class Keyring {
   }
 
   /** The text with every valid key in it replaced by `[key]`. */
-  redact(text: string): string {
-    return this.#redactor.redact(text)
-  }
+  readonly redact = (text: string): string => this.#redactor.redact(text)
 }
 
 export function tokenOf(authorization = ''): string {

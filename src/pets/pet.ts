@@ -2,8 +2,6 @@ import { isRecord } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
 import { type Parsed, parseJson } from './json.ts'
 
-export type { GetPetState, Int64, NewPet, Pet, PetStatus } from '../types.ts'
-
 /** A pet of an initial store, which may have its id. */
 export type Seed = NewPet & { readonly id?: number }
 

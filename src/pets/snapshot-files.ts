@@ -35,7 +35,7 @@ export class SnapshotFiles {
     return this.#end - this.#folded
   }
 
-  /** Reads all pets, and writes FILE anew. Refuses damage before any file is changed. */
+  /** Reads all pets, and rewrites FILE. Refuses damage before any file is changed. */
   async open(memory: MemoryStore): Promise<void> {
     let end = 0
     const journalPath = `${this.path}.journal`

@@ -96,9 +96,9 @@ async function readOwnLines(
   let expected: '[' | 'pet' | ']' | '' = '['
   for await (const block of blocksOf(file)) {
     bytes += block.length + 1
-    const isValid = isUtf8(block)
+    const isText = isUtf8(block) // if not, which line is damaged?
     for (const { text, hasComma } of linesOf(block)) {
-      if (!isValid && text.includes('\ufffd')) return { lines, isAll: false }
+      if (!isText && text.includes('\ufffd')) return { lines, isAll: false }
       if (expected === 'pet') {
         const isJson = naming(`line ${lines + 1}`, () => keepLine(memory, text))
         if (!isJson) return { lines, isAll: false }

@@ -1,11 +1,11 @@
 import type { Stats } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { messageOf } from '../guards.ts'
+import type { Added, NewPet } from '../types.ts'
 import { realPathOf, takeLock } from './lock.ts'
-import type { NewPet } from './pet.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
-import type { Added, Draft, LocalStore, Report } from './store.ts'
-import { FULL, MemoryStore } from './store.ts'
+import type { Draft, LocalStore, Report } from './store.ts'
+import { bytesOf, draftOf, FAILED, FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
@@ -16,7 +16,6 @@ const FOLD_DELAY = 1_000
 const SMALL_BYTES = 2 ** 20
 // A batch is complete after this many turns of the event loop without an addition.
 const QUIET_TURNS = 16
-const FAILED: Added = { ok: false, reason: 'storage_failed' }
 
 /**
  * Opens a store in a JSON file, which is created if it is missing.
@@ -146,12 +145,14 @@ class SnapshotStore implements LocalStore {
   async #write(batch: Addition[]): Promise<void> {
     await this.#waitForStragglers(batch)
     if (this.#batch === batch) this.#batch = undefined
-    const drafts = this.#memory.draft(batch.map(({ pet }) => pet))
     const fitting: { draft: Draft; resolve: Addition['resolve'] }[] = []
-    for (const [at, { resolve }] of batch.entries()) {
-      const draft = drafts[at]
-      if (draft === undefined) resolve(FULL)
-      else fitting.push({ draft, resolve })
+    let bytes = 0
+    for (const { pet, resolve } of batch) {
+      const draft = draftOf(this.#memory.lastId + fitting.length + 1, pet)
+      if (this.#memory.hasRoom(draft, bytes)) {
+        fitting.push({ draft, resolve })
+        bytes += bytesOf(draft)
+      } else resolve(FULL)
     }
     if (fitting.length === 0) return
     await this.#repairIfFailing()

@@ -1,7 +1,5 @@
-import type { Added, Page, PageQuery, Store } from '../types.ts'
-import { MAX_ID, type NewPet, type PetStatus, petJson, type Seed } from './pet.ts'
-
-export type { Added, Page, PageQuery } from '../types.ts'
+import type { Added, NewPet, Page, PageQuery, PetStatus, Store } from '../types.ts'
+import { MAX_ID, petJson, type Seed } from './pet.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
@@ -17,6 +15,7 @@ export interface LocalStore extends Store {
 export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
 export const FULL: Added = { ok: false, reason: 'store_full' }
+export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
 // V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
@@ -91,28 +90,17 @@ export class MemoryStore implements LocalStore {
     return page
   }
 
-  add(pet: NewPet): Added {
-    if (this.#isClosed) return { ok: false, reason: 'storage_failed' }
-    const [draft] = this.draft([pet])
-    return draft === undefined ? FULL : this.keep(draft)
+  /** A seed that has an id keeps it. */
+  add(pet: Seed): Added {
+    if (this.#isClosed) return FAILED
+    const draft = draftOf(pet.id ?? this.lastId + 1, pet)
+    return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 
-  /** Prepares pets to be kept; undefined for each that finds no room. */
-  draft(pets: readonly Seed[]): (Draft | undefined)[] {
-    const drafts: (Draft | undefined)[] = []
-    let { lastId } = this
-    let { bytes } = this.#budget
-    for (const pet of pets) {
-      const draft = draftOf(pet.id ?? lastId + 1, pet)
-      const total = bytes + bytesOf(draft)
-      if (total > this.maxBytes || draft.id > MAX_ID) drafts.push(undefined)
-      else {
-        drafts.push(draft)
-        lastId = draft.id
-        bytes = total
-      }
-    }
-    return drafts
+  /** Whether a pet fits after others, not yet kept, of so many bytes. */
+  hasRoom(draft: Draft, bytesBefore = 0): boolean {
+    const bytes = this.#budget.bytes + bytesBefore + bytesOf(draft)
+    return bytes <= this.maxBytes && draft.id <= MAX_ID
   }
 
   /**
@@ -137,9 +125,7 @@ export class MemoryStore implements LocalStore {
     const { maxBytes } = this
     const others = { maxBytes, bytes: this.#budget.bytes - this.#bytes }
     const fresh = new MemoryStore(maxBytes, undefined, others)
-    for (const pet of pets) {
-      if (!fresh.add(pet).ok) return false
-    }
+    if (!pets.every((pet) => fresh.add(pet).ok)) return false
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
     this.#grow(fresh.#bytes - this.#bytes)
@@ -184,7 +170,7 @@ export function draftOf(id: number, pet: NewPet): Draft {
   return { id, json: petJson(id, pet), status: pet.status }
 }
 
-function bytesOf({ json }: Draft): number {
+export function bytesOf({ json }: Draft): number {
   return Buffer.byteLength(json) + PET_OVERHEAD
 }
 

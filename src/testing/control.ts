@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import { errorReply } from '../api/errors.ts'
-import { type Awaitable, isRecord, messageOf } from '../guards.ts'
+import { type Awaitable, hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
 import { checkMembers, integer, isNumber, misuse, rule, valid } from '../options.ts'
 import { type Parsed, parseJsonBytes } from '../pets/json.ts'
-import { type Pet, petJson, validateNewPets, validateSeed } from '../pets/pet.ts'
-import type { Petstore, PetstoreErrorCode } from '../types.ts'
+import { petJson, validateNewPets, validateSeed } from '../pets/pet.ts'
+import type { Pet, Petstore, PetstoreErrorCode } from '../types.ts'
 import { FILTERS } from './requests.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
@@ -30,7 +30,7 @@ const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: number, code:
 type Task = (call: Call) => Awaitable<string | void>
 type Row = readonly [Route['method'], path: string, status: number, task: Task]
 
-/** The test controls over HTTP: they need no key and are not logged. */
+/** The test controls over HTTP: they are not logged, and need no key unless each has a store. */
 export function controls(petstore: Unchecked): Route[] {
   const list = () => JSON.stringify(rows.map(([method, path]) => ({ method, path })))
   const reset: Task = ({ body }) =>
@@ -64,8 +64,7 @@ function routeOf([method, path, status, task]: Row): Route {
       const body = await task(call)
       return body === undefined ? { status } : { status, body }
     } catch (error) {
-      const code = isRecord(error) ? error['code'] : undefined
-      const [, row] = Object.entries(ERRORS).find(([known]) => known === code) ?? []
+      const [, row] = Object.entries(ERRORS).find(([code]) => hasCode(error, code)) ?? []
       if (row === undefined) throw error // a bug
       return errorReply(...row, messageOf(error))
     }

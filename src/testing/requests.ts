@@ -126,7 +126,7 @@ export class RequestLog {
     const { head, operation = '', key = null, content = Buffer.alloc(0), reply, ms } = record
     if (head === undefined) return
     if (performance.now() - ms < this.#clearedAt) return void this.#requests.delete(head)
-    const redact = (text: string) => this.#keyring.redact(text)
+    const { redact } = this.#keyring
     const { path, query } = readTarget(head.target)
     const violations = [...parameterViolations(operation, query), ...memberViolations(content)]
     const headers = Object.entries(head.headers).map(([name, value]) => [

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { IncomingMessage } from 'node:http'
 import { describe, test } from 'node:test'
-import { createListQueryReader } from '../../src/api/query.ts'
+import { readListQuery } from '../../src/api/query.ts'
 import { Keyring } from '../../src/http/bearer.ts'
 import { bodyProblem, echoedHeaders, readRequestId } from '../../src/http/headers.ts'
 import { createLog } from '../../src/http/log.ts'
@@ -82,7 +82,7 @@ function linear<T>(texts: Texts, input: (text: string) => T, run: (input: T) => 
 }
 
 describe('time grows linearly with a query of', () => {
-  linear(QUERIES, String, createListQueryReader())
+  linear(QUERIES, String, readListQuery)
 })
 
 describe('time grows linearly with a target of', () => {

@@ -1,8 +1,8 @@
 // What holds of a store, whatever keeps it: it behaves like a plain array.
 import assert from 'node:assert/strict'
-import { type NewPet, PET_STATUSES, type PetStatus, petJson } from '../../src/pets/pet.ts'
-import type { LocalStore, Page, PageQuery } from '../../src/pets/store.ts'
-import type { Store } from '../../src/types.ts'
+import { PET_STATUSES, petJson } from '../../src/pets/pet.ts'
+import type { LocalStore } from '../../src/pets/store.ts'
+import type { NewPet, Page, PageQuery, PetStatus, Store } from '../../src/types.ts'
 import { Random } from '../support.ts'
 
 export interface Model {

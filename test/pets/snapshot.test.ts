@@ -7,9 +7,9 @@ import { open as openFile, watch } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
-import type { NewPet } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
+import type { NewPet } from '../../src/types.ts'
 import { folderOf, Random } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
