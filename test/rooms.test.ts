@@ -152,8 +152,8 @@ describe('the code', () => {
     assert.ok(bytes <= 75_198, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,833 lines', () => {
+  test('of test/ has at most 12,844 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_833, `${total} lines`)
+    assert.ok(total <= 12_844, `${total} lines`)
   })
 })

@@ -39,6 +39,17 @@ for (const [kind, open] of Object.entries(STORES)) {
     await store.close()
   })
 
+  test(`a store in ${kind} keeps its limit when pets are added at once`, async () => {
+    const bytes = 100 + petJson(1, REX).length
+    const store = await open(2 * bytes + 1)
+    const added = await Promise.all([REX, REX, REX].map((pet) => store.add(pet)))
+    assert.deepEqual(
+      added.map(({ ok }) => ok),
+      [true, true, false],
+    )
+    await store.close()
+  })
+
   test(`a store in ${kind} behaves like a plain array in random steps (SEED=${SEED})`, async () => {
     const maxBytes = 200_000
     const store = await open(maxBytes)
