@@ -27,6 +27,7 @@ export interface RequestRecord {
   readonly operation?: string | undefined
   readonly key?: number | undefined // the index of a valid one
   readonly content?: Buffer | undefined // the body, if one was wanted and read
+  readonly started?: number // by performance.now()
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number // of the body that was sent
@@ -89,7 +90,7 @@ export function record(service: Service, received: Received, reply?: Reply, byte
   if (route?.isQuiet) return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   const { operation } = route ?? {}
-  service.record?.({ head, operation, key, content, ms, reply, bytes, remote })
+  service.record?.({ head, operation, key, content, started, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

@@ -123,9 +123,10 @@ export class RequestLog {
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
   add(record: RequestRecord): void {
-    const { head, operation = '', key = null, content = Buffer.alloc(0), reply, ms } = record
+    const { head, operation = '', key = null, content = Buffer.alloc(0) } = record
+    const { reply, started = 0, ms } = record
     if (head === undefined) return
-    if (performance.now() - ms < this.#clearedAt) return void this.#requests.delete(head)
+    if (started < this.#clearedAt) return void this.#requests.delete(head)
     const { redact } = this.#keyring
     const { path, query } = readTarget(head.target)
     const violations = [...parameterViolations(operation, query), ...memberViolations(content)]
