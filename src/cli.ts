@@ -194,7 +194,7 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 function networkUrls(bound: string): string[] {
   const { hostname } = new URL(bound)
   if (hostname !== '0.0.0.0' && hostname !== '[::]') return []
-  const interfaces = Object.values(networkInterfaces()).flatMap((some = []) => some)
+  const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
   const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
   return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
 }

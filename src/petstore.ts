@@ -50,7 +50,7 @@ export function createPetstore(given: PetstoreOptions = {}): Petstore {
 function makeStore({ options, log }: Base): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
-    const report = countingReport((line) => log.event('error', line))
+    const report = countingReport(log, 'error')
     return new OwnStore(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
   }
   const memory = new MemoryStore(maxStore, log.event)
@@ -158,7 +158,7 @@ function storesFor({ options, openLog, keyring, log, store }: Parts): Stores<Cor
     isAnyKeyValid,
     maxBytes: maxStore,
     initialBytes: store.bytes ?? 0,
-    warn: countingReport((line) => log.event('warn', line)),
+    warn: countingReport(log, 'warn'),
     open(ofKey, budget) {
       const own = new MemoryStore(maxStore, undefined, budget)
       own.reset(pets)
@@ -180,7 +180,7 @@ function perKey(service: Service, stores: Stores<Core>): Service {
 
 function makeServer({ options, log }: Core, service: Service, limits?: Limits): HttpServer {
   const { maxConnections, keepAlive } = options
-  const warn = countingReport((line) => log.event('warn', line))
+  const warn = countingReport(log, 'warn')
   return new HttpServer(service, { maxConnections, keepAlive, warn }, limits)
 }
 

@@ -197,13 +197,13 @@ function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** Rate-limits a warning: the first at once, then one count per 10 s. */
-export function countingReport(report: (message: string) => void): (what: string) => void {
+/** Rate-limits an event: the first at once, then one count per 10 s. */
+export function countingReport(log: Log, level: LogLevel): (what: string) => void {
   const counts = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
   const tell = () => {
     timer = counts.size > 0 ? setTimeout(tell, REPORT_INTERVAL).unref() : undefined
-    for (const [what, count] of counts) report(`${what}: ${count}`)
+    for (const [what, count] of counts) log.event(level, `${what}: ${count}`)
     counts.clear()
   }
   return (what) => {

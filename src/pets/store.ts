@@ -45,7 +45,7 @@ export class MemoryStore implements LocalStore {
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
-   * @param shared An budget with others. Kept pages are not in it, so there are none then.
+   * @param shared A budget with others. Kept pages are not in it, so there are none then.
    */
   constructor(maxBytes: number, report?: Report, shared?: Budget) {
     this.maxBytes = maxBytes
