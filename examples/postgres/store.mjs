@@ -1,8 +1,7 @@
 // Keeps the pets of petstore-server in PostgreSQL: a Store for its option `store`.
-import { readFileSync } from 'node:fs'
 import pg from 'pg'
+import { openPool } from './pool.mjs'
 
-const SCHEMA = readFileSync(new URL('schema.sql', import.meta.url), 'utf8')
 const MAX_BATCH = 1_000
 // After these errors a commit may have happened. After any other one the database rolled back.
 const MAY_BE_COMMITTED = /^(?:08|40003|57P)/
@@ -32,24 +31,13 @@ const IS_WRITABLE = statement('is_writable', 'select not pg_is_in_recovery()')
 
 /** Connects when it is first asked: the database may be down until then. */
 export function openStore(connectionString) {
-  const pool = new pg.Pool({
-    connectionString,
-    max: 10,
-    connectionTimeoutMillis: 2_000, // for a connection, new or free
-    statement_timeout: 4_000, // after which the database cancels a statement
-    query_timeout: 5_000, // after which it is given up: the connection is lost
-    keepAlive: true,
-    onConnect: createSchema,
-  })
-  // A connection that breaks between two statements must not end the process: the pool drops it.
-  pool.on('error', () => {})
-  pool.on('connect', (client) => client.on('error', () => {}))
+  const { pool, read } = openPool(connectionString)
 
   async function page({ limit, after, status }) {
     const values = [after, limit + 1] // one more tells whether the page is the last
-    const { rows } = await (status === undefined
-      ? pool.query(PAGE, values)
-      : pool.query(PAGE_OF_STATUS, [...values, status]))
+    const rows = await (status === undefined
+      ? read(PAGE, values)
+      : read(PAGE_OF_STATUS, [...values, status]))
     const shown = rows.slice(0, limit)
     const next = rows.length > limit ? Number(shown[limit - 1][0]) : undefined
     return { json: `[${shown.map(([, json]) => json).join()}]`, next }
@@ -101,14 +89,9 @@ export function openStore(connectionString) {
     return true
   }
 
-  const get = async (id) => (await pool.query(GET, [id])).rows[0]?.[0]
-  const isWritable = async () => (await pool.query(IS_WRITABLE)).rows[0][0]
+  const get = async (id) => (await read(GET, [id]))[0]?.[0]
+  const isWritable = async () => (await read(IS_WRITABLE))[0][0]
   return { page, get, add, reset, isWritable, close: () => pool.end() }
-}
-
-async function createSchema(client) {
-  const { rows } = await client.query("select to_regclass('pets_counter') is null as is_missing")
-  if (rows[0].is_missing) await client.query(SCHEMA)
 }
 
 const withId = (id, members) => ({ id, json: `{"id":${id},${members}` })

@@ -84,6 +84,28 @@ describe('with PostgreSQL', { skip }, () => {
     await store.close()
   })
 
+  test('what is read at once gets an answer each, though one of them fails', async (t) => {
+    const { url } = await startDatabase(t)
+    const store = openStore(url)
+    const ids = Array.from({ length: 100 }, (_, at) => at + 1)
+    const json = (id: number) => `{"id":${id},"name":"pet ${id}","categoryId":${id}}`
+    await store.reset(ids.map((id) => ({ name: `pet ${id}`, categoryId: id })))
+    const reads = ids.flatMap((id) => [store.get(id), store.page({ limit: 1, after: id - 1 })])
+    const failing = assert.rejects(async () => store.get(0.5), /invalid input syntax/)
+    const more = ids.map((id) => store.get(id))
+    await failing
+    const last = ids.length
+    assert.deepEqual(
+      await Promise.all(reads),
+      ids.flatMap((id) => [
+        json(id),
+        { json: `[${json(id)}]`, next: id === last ? undefined : id },
+      ]),
+    )
+    assert.deepEqual(await Promise.all(more), ids.map(json))
+    await store.close()
+  })
+
   test('two instances keep the contract, and 2,000 pets added through both at once', async (t) => {
     const database = await startDatabase(t)
     const instances = await Promise.all([0, 1].map(() => startInstance(t, database)))
