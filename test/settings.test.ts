@@ -359,10 +359,10 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
 
 test('an invalid key is shown by its length and three characters at most', async () => {
   const rows = [
-    { text: '', shown: '"" (0 characters)' },
-    { text: '1234567', shown: '"1234567" (7 characters)' },
+    { text: '', shown: '"…" (0 characters)' },
+    { text: '1234567', shown: '"123…" (7 characters)' },
     { text: 'a'.repeat(257), shown: '"aaa…" (257 characters)' },
-    { text: 'first-key,', shown: '"" (0 characters)' },
+    { text: 'first-key,', shown: '"…" (0 characters)' },
     { text: 'first-key,not a key', shown: '"not…" (9 characters)' },
   ]
   for (const { text, shown } of rows) {
