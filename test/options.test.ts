@@ -171,11 +171,8 @@ test('store is refused with snapshot, maxStore and storePerKey', async () => {
   for (const other of [{ maxStore: 1_000 }, { storePerKey: true }])
     await assertRejected({ store, ...other }, `${Object.keys(other)} must be left out with store`)
   const starting = startPetstore({ store, snapshot: `${folderOf()}/pets.json` })
-  await assert.rejects(starting, {
-    name: 'TypeError',
-    code: 'invalid_option',
-    message: /^snapshot/,
-  })
+  const refused = { name: 'TypeError', code: 'invalid_option', message: /^snapshot/ }
+  await assert.rejects(starting, refused)
 })
 
 test('an unknown option is rejected by a list of the known ones, without its value', async () => {
