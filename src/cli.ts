@@ -5,11 +5,11 @@ import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { readKeys, readSeed, UsageError } from './command-line.ts'
-import { messageOf } from './guards.ts'
+import { hasCode, messageOf } from './guards.ts'
 import { hostInUrl, isLoopback } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
-import { type Config, HELP, readCommand } from './settings.ts'
+import { readKeys, readSeed } from './readers.ts'
+import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
 
 // One bundle is built for the executable and for the package.
 export { createPetstore, startPetstore } from './petstore.ts'
@@ -37,19 +37,21 @@ export async function main(
   // A closed pipe must not crash the server.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
-    const { action, config, warnings } = readCommand(args, env)
-    for (const warning of warnings) report(stderr, `warning: ${warning}`)
-    if (action === 'serve') return await serve(config, process)
-    if (action === 'healthcheck') await checkReadiness(config)
-    else stdout.write(action === 'help' ? HELP : `${VERSION}\n`)
+    const flags = readFlags(args)
+    for (const name of unknownVariables(env))
+      stderr.write(`petstore-server: warning: unknown variable ${name}; see --help\n`)
+    if (flags['help']) stdout.write(HELP)
+    else if (flags['version']) stdout.write(`${VERSION}\n`)
+    else if (flags['healthcheck']) await checkReadiness(readConfig(flags, env, ['host', 'port']))
+    else await serve(readConfig(flags, env), process)
     return 0
   } catch (error) {
-    report(stderr, messageOf(error))
-    return error instanceof UsageError ? 2 : 1
+    stderr.write(`petstore-server: ${messageOf(error)}\n`)
+    return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }
 
-async function serve(config: Config, process: Process): Promise<number> {
+async function serve(config: Config, process: Process): Promise<void> {
   const { stdout, stderr } = process
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
@@ -65,22 +67,24 @@ async function serve(config: Config, process: Process): Promise<number> {
     throw new Error(`${launched} received before the start was complete`)
   }
   const { log } = launched
-  const crash = once(process, 'uncaughtException')
-  const crashed = crash.then(([error]) => `uncaught: ${inspect(error)}`)
+  const crashed = once(process, 'uncaughtException').then(([error]) => {
+    throw new Error(`uncaught: ${inspect(error)}`)
+  })
   logStart(launched)
   // Greet last: callers may signal us once the URL is printed.
   const screen = format === 'json' ? stderr : stdout
-  screen.write(greeting(launched, config, stdout.isTTY))
+  screen.write(greeting(launched, stdout.isTTY))
   const stopped = signal.then((name) => stop(launched, config, name, nextSignal))
-  const failure = await Promise.race([stopped, crashed]).catch(messageOf)
-  const status = failure === undefined ? 0 : 1
-  if (failure !== undefined) {
-    log.event('error', failure)
-    report(stderr, failure)
+  try {
+    await Promise.race([stopped, crashed])
+    log.event('info', 'ends with exit status 0')
+  } catch (error) {
+    log.event('error', messageOf(error))
+    log.event('info', 'ends with exit status 1')
+    throw error
+  } finally {
+    await log.flush()
   }
-  log.event('info', `ends with exit status ${status}`)
-  await log.flush()
-  return status
 }
 
 function launchAs(config: Config, logStream: Writable): Promise<Launched> {
@@ -108,13 +112,13 @@ function stopSignals(process: Process): () => Promise<string> {
   return () => signals.next().then(({ value: [name] }) => name)
 }
 
-/** Each further signal ends a wait: the delay, then the drain. Resolves to what failed. */
+/** Each further signal ends a wait: the delay, then the drain. */
 async function stop(
   { petstore, context, log }: Launched,
   { drain, drainDelay }: Config,
   signal: string,
   nextSignal: () => Promise<string>,
-): Promise<string | undefined> {
+): Promise<void> {
   log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
   context.isDraining = true
   let further = nextSignal()
@@ -124,7 +128,7 @@ async function stop(
   }
   further.then(() => petstore.close(0)).catch(() => {}) // close(drain) rejects with it too
   const cutOff = await petstore.close(drain * 1_000)
-  return cutOff > 0 ? `requests in flight that were cut off: ${cutOff}` : undefined
+  if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
 }
 
 async function checkReadiness({ host, port }: Config): Promise<void> {
@@ -143,10 +147,10 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
 }
 
 function logStart(launched: Launched): void {
-  const { petstore, options, stores, log, bound, boundControls } = launched
+  const { petstore, options, context, stores, log, bound, boundControls } = launched
   const { apiKeys, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
-  const isAnyKeyValid = stores?.isAnyKeyValid ?? false
+  const { isAnyKeyValid } = context
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
   const keys = `valid keys: ${isAnyKeyValid ? 'any' : apiKeys.length}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
@@ -166,23 +170,23 @@ function petsIn({ options, context, stores }: Launched): string {
 }
 
 /** On a terminal or with a generated key, also what to do next. */
-function greeting(launched: Launched, config: Config, isTTY = false): string {
+function greeting(launched: Launched, isTTY = false): string {
   const { petstore, options, stores, bound } = launched
   const { url, controlUrl, apiKey } = petstore
   const lines = [`Petstore ${VERSION} listens on ${url}`]
   for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
   if (controlUrl !== undefined) lines.push(`Its test controls listen on ${controlUrl}`)
   const address = `${lines.join('\n')}\n`
-  const isGenerated = (config.apiKeys ?? config.apiKeysFile) === undefined
-  if (!isTTY && !isGenerated) return address
-  const key = isGenerated ? apiKey : '$KEY'
+  const { hasGeneratedKey } = options
+  if (!isTTY && !hasGeneratedKey) return address
+  const key = hasGeneratedKey ? apiKey : '$KEY'
   // The page makes up a key where any is valid.
-  const page = new URL(isGenerated && !stores ? `/#key=${key}` : '/', url)
+  const page = new URL(hasGeneratedKey && !stores ? `/#key=${key}` : '/', url)
   const generated = stores
     ? 'Each API key has a store of its own. Choose any of 8 to 256 characters, such as:'
     : `API key, generated and valid until it stops: ${key}`
   return `${options.page ? `Open ${page}\n\n` : ''}${address}
-  ${isGenerated ? generated : 'With an API key in $KEY:'}
+  ${hasGeneratedKey ? generated : 'With an API key in $KEY:'}
 
     curl -i -H "Authorization: Bearer ${key}" ${url}/pets
 
@@ -212,8 +216,4 @@ function rereadKeys(launched: Launched, { apiKeys = [], apiKeysFile }: Config): 
   } catch (error) {
     log.event('error', `the API keys stay as they were: the file ${messageOf(error)}`)
   }
-}
-
-function report(stderr: Writable, line: string): void {
-  stderr.write(`petstore-server: ${line}\n`)
 }

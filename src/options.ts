@@ -1,18 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import type { Writable } from 'node:stream'
 import { inspect } from 'node:util'
 import { isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
 import type { Parsed } from './pets/json.ts'
 import { validateSeed } from './pets/pet.ts'
-import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions, Store } from './types.ts'
+import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions } from './types.ts'
 
 type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort'
-type WithDefault = Exclude<keyof StartOptions, NoDefault>
-export type Options = StartOptions & { [K in WithDefault]: NonNullable<StartOptions[K]> } & {
-  isAnyKeyValid: boolean
-}
+type Complete<T> = { [K in keyof T]-?: NonNullable<T[K]> }
+export type Options = StartOptions &
+  Complete<Omit<StartOptions, NoDefault>> & { hasGeneratedKey: boolean }
 
 const MIB = 2 ** 20
 
@@ -22,9 +20,8 @@ function defaultMaxStore(): number {
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
 }
 
-export const DEFAULTS: Omit<Options, 'apiKeys' | 'isAnyKeyValid'> = {
+export const DEFAULTS: Omit<Options, 'apiKeys' | 'pets' | 'hasGeneratedKey'> = {
   basePath: '/v1',
-  pets: [],
   getPetState: 'deprecated',
   delay: 0,
   strict: false,
@@ -46,7 +43,6 @@ export interface Rule<T> {
   readonly mustBe: string
   isType(value: unknown): value is T // else a TypeError
   isInRange(value: T): boolean // else a RangeError
-  readonly isSecret?: true // no message shows the value
 }
 type Rules<T> = { readonly [K in keyof T]-?: Rule<NonNullable<T[K]>> }
 
@@ -96,15 +92,13 @@ const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-spac
 
 const isOrigin = (text: string) =>
   text === '*' || (URL.canParse(text) && new URL(text).origin === text)
-// Array.from turns holes, which `every` skips, into undefined.
 const isStrings = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && Array.from(value).every(isString)
-const hasFunctions = (value: unknown, names: readonly string[]) =>
-  isRecord(value) && names.every((name) => typeof value[name] === 'function')
-const isWritable = (value: unknown): value is Writable =>
-  hasFunctions(value, ['write', 'listenerCount'])
+  Array.isArray(value) && value.every(isString)
+const hasFunctions =
+  <T>(names: readonly string[]) =>
+  (value: unknown): value is T =>
+    isRecord(value) && names.every((name) => typeof value[name] === 'function')
 const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
-const isStore = (value: unknown): value is Store => hasFunctions(value, STORE)
 const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
@@ -112,17 +106,15 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
     /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
   ),
-  apiKeys: {
-    mustBe: `an array of one key or more, each ${KEY_MUST_BE}`,
-    isType: isStrings,
-    isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
-    isSecret: true,
-  },
+  apiKeys: rule(
+    `an array of one key or more, each ${KEY_MUST_BE}`,
+    isStrings,
+    (keys) => keys.length > 0 && keys.every(isApiKey),
+  ),
   pets: rule('an array of NewPet', Array.isArray),
   maxBody: integer(1, 256 * MIB),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
-  // A secret: it may hold a password.
-  store: { ...rule(`an object with the functions ${STORE.join(', ')}`, isStore), isSecret: true },
+  store: rule(`an object with the functions ${STORE.join(', ')}`, hasFunctions(STORE)),
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
   strict: BOOLEAN,
@@ -135,7 +127,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   ),
   journal: integer(0, 1_000_000),
   log: oneOf(['text', 'json', 'off']),
-  logStream: rule('a stream to write to', isWritable),
+  logStream: rule('a stream to write to', hasFunctions(['write', 'listenerCount'])),
 }
 
 export const RULES: Rules<StartOptions> = {
@@ -152,15 +144,15 @@ export const RULES: Rules<StartOptions> = {
 /** Checks options and fills in defaults. */
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
-  if (given.storePerKey && given.snapshot !== undefined)
+  if (given.storePerKey && given.snapshot)
     throw misuse('snapshot must be left out with storePerKey')
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
-  const isAnyKeyValid = given.storePerKey === true && given.apiKeys === undefined
+  const hasGeneratedKey = given.apiKeys === undefined
   const pets = valid('pets', validateSeed(given.pets ?? []))
-  return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), isAnyKeyValid, pets }
+  return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }
 }
 
 /** The pets; throws an error that names the first invalid one. */
@@ -203,10 +195,14 @@ function isWithin(letters: number, a: string, b: string): boolean {
   return isWithin(letters - 1, a.slice(1), b) || isWithin(letters - 1, a, b.slice(1))
 }
 
+/** No message shows their values. What is given as a store may hold a password. */
+const SECRETS = ['apiKeys', 'store']
+
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
-  const { mustBe, isType, isInRange, isSecret } = rule
+  const { mustBe, isType, isInRange } = rule
   if (isType(value) && isInRange(value)) return
-  const message = `${name} ${isSecret ? '' : `${show(value)} `}must be ${mustBe}`
+  const shown = SECRETS.includes(name) ? name : `${name} ${show(value)}`
+  const message = `${shown} must be ${mustBe}`
   const error = isType(value) ? new RangeError(message) : new TypeError(message)
   throw withCode('invalid_option', error)
 }

@@ -152,10 +152,10 @@ function assemble(parts: Parts, budget?: Budget): Core {
 }
 
 function storesFor({ options, openLog, keyring, log, store }: Parts): Stores<Core> {
-  const { maxStore, pets, isAnyKeyValid } = options
+  const { maxStore, pets, hasGeneratedKey } = options
   return new Stores<Core>({
     keyring,
-    isAnyKeyValid,
+    isAnyKeyValid: hasGeneratedKey,
     maxBytes: maxStore,
     initialBytes: store.bytes ?? 0,
     warn: countingReport(log, 'warn'),

@@ -1,17 +1,10 @@
-import {
-  parser,
-  readFlags,
-  readKeys,
-  readSeed,
-  readSetting,
-  type Setting,
-  UsageError,
-} from './command-line.ts'
-import { DEFAULTS, hintFor, integer, type Rule, RULES } from './options.ts'
+import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { messageOf } from './guards.ts'
+import { DEFAULTS, hintFor, integer, misuse, type Rule, RULES } from './options.ts'
+import { type Read, READERS, readKeys, readSeed } from './readers.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
-type NotSet = 'pets' | 'store' | 'journal' | 'logStream'
-export interface Config extends Omit<StartOptions, NotSet> {
+export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' | 'logStream'> {
   port: number
   host: string
   apiKeysFile?: { path: string; keys: readonly string[] }
@@ -22,10 +15,10 @@ export interface Config extends Omit<StartOptions, NotSet> {
   drainDelay: number
 }
 
-// What is not here has its default in the library, or none.
-const FALLBACKS: Config = {
+const DEFAULT_CONFIG: Config & Record<string, unknown> = {
+  ...DEFAULTS,
+  log: undefined, // depends on the terminal
   port: 8080,
-  host: DEFAULTS.host,
   demo: false,
   keepAlive: DEFAULTS.keepAlive / 1_000,
   drain: 8,
@@ -39,24 +32,28 @@ const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
   drainDelay: integer(0, 86_400),
 }
 
-// `maxBody` is --max-body and PETSTORE_MAX_BODY, unless its row says otherwise.
+interface Setting {
+  readonly group?: string // starts here in --help
+  readonly name?: string // of the flag; --max-body of maxBody
+  readonly env?: string // the variable; PETSTORE_MAX_BODY of --max-body
+  readonly value?: string // its name and kind; a switch has none
+  readonly default?: string // for --help, if it cannot be shown as it is
+  readonly help: string
+  readonly read?: Read // unless the kind of the value says how
+}
+
 const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   port: { group: 'Address', value: 'N', env: 'PORT', help: 'port; 0 picks a free one' },
   host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
   basePath: { value: 'PATH', help: 'path that the operations are under' },
-  cors: {
-    value: 'ORIGIN',
-    isList: true,
-    help: 'origin whose scripts may call, or *; repeat for more',
-  },
-  page: { name: 'no-page', isNegated: true, help: 'serve no page at /' },
+  cors: { value: 'ORIGIN', help: 'origin whose scripts may call, or *; repeat for more' },
+  page: { name: 'no-page', env: 'PETSTORE_PAGE', help: 'serve no page at /' },
   apiKeys: {
     group: 'Keys',
     name: 'api-key',
+    env: 'PETSTORE_API_KEYS',
     value: 'KEY',
-    fallback: 'generated',
-    isList: true,
-    isSecret: true,
+    default: 'generated',
     help: 'valid key; repeat for more (variable: commas)',
   },
   apiKeysFile: {
@@ -67,28 +64,23 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
   seed: { value: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
   snapshot: { value: 'FILE', help: 'JSON file that keeps the pets' },
-  getPetState: {
-    name: 'get-pet',
-    value: 'STATE',
-    env: 'PETSTORE_GET_PET',
-    help: 'deprecated, or gone: answers 410',
-  },
+  getPetState: { name: 'get-pet', value: 'STATE', help: 'deprecated, or gone: answers 410' },
   maxBody: {
     group: 'Limits',
     value: 'BYTES',
-    fallback: `${DEFAULTS.maxBody / 1_024}k`,
+    default: `${DEFAULTS.maxBody / 1_024}k`,
     help: 'bytes in the body of a request; suffixes k, m and g',
   },
   maxStore: {
     value: 'BYTES',
-    fallback: 'a quarter of the heap, 256m at most',
+    default: 'a quarter of the heap, 256m at most',
     help: 'bytes of pets, 100 more for each',
   },
   maxConnections: { value: 'N', help: 'connections; beyond, the longest idle one is closed' },
   log: {
     group: 'Operation',
     value: 'FORMAT',
-    fallback: 'text on a terminal, else json',
+    default: 'text on a terminal, else json',
     help: 'text, json or off',
   },
   keepAlive: { value: 'SECONDS', help: "for an idle connection; longer than the proxy's" },
@@ -104,19 +96,18 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
 }
 
-const SHOWN: Readonly<Record<string, unknown>> = { ...DEFAULTS, ...FALLBACKS }
-
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
-  const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  const { name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
-  const parse = parser(setting, FLAG_RULES[key])
-  return { key, name, env, fallback: SHOWN[key] ?? 'off', parse, ...setting }
+  return { key, env, value: '', default: DEFAULT_CONFIG[key] ?? 'off', ...setting, name }
 })
+type Row = (typeof ROWS)[number]
 
-function helpOf({ group, name, value = '', env, help, fallback }: (typeof ROWS)[number]): string {
+function helpOf(row: Row): string {
+  const { group, name, value, env, help } = row
   const title = group === undefined ? '' : `\n${group}\n`
   const flag = `--${name} ${value}`
-  return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${fallback})\n`
+  return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${row.default})\n`
 }
 
 export const HELP: string = `Usage: petstore-server [flag …]
@@ -133,29 +124,67 @@ Examples
   petstore-server --host 0.0.0.0 --api-keys-file keys --snapshot pets.json
 `
 
-const COMMANDS = ['help', 'version', 'healthcheck'] as const
-
-interface Command {
-  readonly action: 'serve' | (typeof COMMANDS)[number]
-  readonly config: Config
-  readonly warnings: readonly string[]
+/** The flags of commands and settings by name, unread. */
+export function readFlags(args: readonly string[]): Readonly<Record<string, unknown>> {
+  const options: ParseArgsConfig['options'] = {
+    help: { type: 'boolean', short: 'h' },
+    version: { type: 'boolean', short: 'v' },
+    healthcheck: { type: 'boolean' },
+  }
+  for (const { name, value } of ROWS) {
+    const multiple = value === 'KEY' || value === 'ORIGIN' // of others, the last one counts
+    options[name] = { type: value === '' ? 'boolean' : 'string', multiple }
+  }
+  try {
+    return parseArgs({ args, options }).values
+  } catch (error) {
+    const line = messageOf(error).replaceAll('\n', ' ')
+    throw misuse(line.replace(/\.?$/, '; see --help'))
+  }
 }
 
-export function readCommand(args: readonly string[], env: NodeJS.ProcessEnv): Command {
-  const flags = readFlags(args, ROWS)
-  const action = COMMANDS.find((name) => flags[name]) ?? 'serve'
-  const config: Config & Record<string, unknown> = { ...FALLBACKS }
-  for (const row of ROWS) {
-    // A health check must not read the files of the server that it asks.
-    const isAddress = row.key === 'host' || row.key === 'port'
-    const isNeeded = action === 'serve' || (action === 'healthcheck' && isAddress)
-    const value = isNeeded ? readSetting(row, flags[row.name], env[row.env]) : undefined
-    if (value !== undefined) config[row.key] = value
+/**
+ * Reads all settings or, because a health check must not read the files of the server that it
+ * asks, only these.
+ */
+export function readConfig(
+  flags: Readonly<Record<string, unknown>>,
+  env: NodeJS.ProcessEnv,
+  keys: readonly string[] = Object.keys(SETTINGS),
+): Config {
+  const config = { ...DEFAULT_CONFIG }
+  for (const row of ROWS.filter(({ key }) => keys.includes(key))) {
+    const flag = flags[row.name]
+    const variable = env[row.env] ?? ''
+    if (flag !== undefined) {
+      const value = row.name.startsWith('no-') ? !flag : flag
+      config[row.key] = readSetting(row, `--${row.name}`, String(value)) // a list has commas
+    } else if (variable !== '') {
+      config[row.key] = readSetting(row, row.env, variable)
+    }
   }
-  if (config.storePerKey && config.snapshot !== undefined)
-    throw new UsageError('--store-per-key must be without --snapshot; see --help')
+  return config
+}
+
+/** @param source The flag or variable that has the text. */
+function readSetting(row: Row, source: string, text: string): unknown {
+  const { key, value: kind, read = READERS[kind] ?? String } = row
+  const rule = FLAG_RULES[key]
+  try {
+    const value = read(text)
+    if (rule === undefined || (rule.isType(value) && rule.isInRange(value))) return value
+    const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
+    throw new Error(`must be ${rule.mustBe}${note}`)
+  } catch (error) {
+    const shown = kind === 'KEY' ? '' : ` ${JSON.stringify(text)}` // a key is a secret
+    throw misuse(`${source}${shown} ${messageOf(error)}`)
+  }
+}
+
+/** The variables that look like settings and are none, each with the one that was meant. */
+export function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = ROWS.map((row) => row.env)
   const isUnknown = (name: string) => name.startsWith('PETSTORE_') && !known.includes(name)
-  const warn = (name: string) => `unknown variable ${name}${hintFor(name, known)}; see --help`
-  return { action, config, warnings: Object.keys(env).filter(isUnknown).map(warn) }
+  const unknown = Object.keys(env).filter(isUnknown)
+  return unknown.map((name) => `${name}${hintFor(name, known)}`)
 }

@@ -1,6 +1,7 @@
 // The executable: what it prints and logs, how it starts, is signalled and ends.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import dns from 'node:dns'
 import { once } from 'node:events'
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
@@ -127,6 +128,9 @@ test('the greeting says that each key has a store, where the server gives it one
   const [, key = ''] = /own\. Choose any of 8 .*\n\n +curl .*Bearer ([\w-]+)"/.exec(text) ?? []
   for (const each of [key, 'any-other-key']) assert.equal(await statusWith({ url }, each), 200)
   await process.stdout.until(/ valid keys: any, pets in each store: 0, /)
+  process.emit('SIGHUP')
+  await process.stdout.until(/ SIGHUP received: 2 stores take [1-9]\d+ bytes of /)
+  assert.doesNotMatch(process.stdout.text, / warn: /)
 })
 
 const NETWORK = ['--host', '0.0.0.0', '--control-host', '0.0.0.0', '--control-port', '0']
@@ -246,6 +250,15 @@ describe('--healthcheck', () => {
     assert.match((await ready('1', '--prot')).stderr, /--prot.*; see --help\n$/)
     const noPort = 'not ready: http://127.0.0.1:0/readyz: give the port in use, not port 0'
     assert.deepEqual(await ready('0'), ended(1, noPort))
+  })
+
+  test('says of each address of the host why it is not ready', async (t) => {
+    const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }))
+    type Done = (error: null, all: typeof addresses) => void
+    t.mock.method(dns, 'lookup', (_: string, __: object, done: Done) => done(null, addresses))
+    const reasons = addresses.map(({ address }) => `connect ECONNREFUSED ${address}:1`)
+    const line = `not ready: http://two.invalid:1/readyz: ${reasons.join('; ')}`
+    assert.deepEqual(await ready('1', '--host', 'two.invalid'), ended(1, line))
   })
 
   test('exits 1 and shows any response but 200, or that none was complete in time', async (t) => {
@@ -513,9 +526,7 @@ describe('the process', { concurrency: 2 }, () => {
   test('SIGHUP without a file of keys changes nothing', async (t) => {
     const server = await launch(t)
     server.process.kill('SIGHUP')
-    await server.stdout.until(
-      /"SIGHUP received: 0 pets take 0 bytes of .*\n.*there is no file of API keys"/,
-    )
+    await server.stdout.until(/"SIGHUP received: 0 pets take 0 bytes of .*\n.*"there is no file of/)
     assert.equal(await statusWith(server), 200)
   })
 

@@ -1,0 +1,79 @@
+import { readFileSync, statSync } from 'node:fs'
+import { messageOf } from './guards.ts'
+import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
+import { parseJson } from './pets/json.ts'
+import { type Seed, validateSeed } from './pets/pet.ts'
+
+/** Reads the text of a flag or variable. May throw an error that says what the text must be. */
+export type Read = (text: string) => unknown
+
+/** By the kind of the value, '' for a switch. Any other text stands for itself. */
+export const READERS: Readonly<Record<string, Read>> = {
+  '': toBoolean,
+  N: toInteger,
+  SECONDS: toInteger,
+  BYTES: toBytes,
+  MS: toDelay,
+  ORIGIN: toList,
+  KEY: toKeys,
+}
+
+function toBoolean(text: string): boolean {
+  if (text === '1' || text === 'true') return true
+  if (text === '0' || text === 'false') return false
+  throw new Error('must be 1, true, 0 or false')
+}
+
+function toInteger(text: string): number {
+  return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : NaN
+}
+
+function toBytes(text: string): number {
+  const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
+  return toInteger(unit > 0 ? text.slice(0, -1) : text) * 1_024 ** unit
+}
+
+function toDelay(text: string): number | number[] {
+  return text.includes('-') ? text.split('-').map(toInteger) : toInteger(text)
+}
+
+function toList(text: string): string[] {
+  return text.split(',').map((item) => item.trim())
+}
+
+/** The error shows at most three characters of a rejected key. */
+function toKeys(text: string): string[] {
+  const keys = toList(text)
+  const wrong = keys.find((key) => !isApiKey(key))
+  if (wrong === undefined) return keys
+  const shown = JSON.stringify(`${wrong.slice(0, 3)}…`)
+  throw new Error(`${shown} (${wrong.length} characters) must be ${KEY_MUST_BE}`)
+}
+
+/** The keys of a file: one a line, `#` starts a comment. */
+export function readKeys(path: string): string[] {
+  const lines = readText(path).split('\n')
+  const keys = lines.map((line) => line.replace(/#.*/, '').trim())
+  const wrong = keys.findIndex((key) => key !== '' && !isApiKey(key))
+  if (wrong >= 0)
+    throw new Error(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
+  if (keys.every((key) => key === '')) throw new Error('must hold at least one key')
+  return keys.filter((key) => key !== '')
+}
+
+export function readSeed(path: string): Seed[] {
+  const input = parseJson(readText(path))
+  const pets = input.ok ? validateSeed(input.value) : input
+  if (pets.ok) return pets.value
+  throw new Error(`must hold a JSON array of NewPet: ${pets.reason}`)
+}
+
+function readText(path: string): string {
+  try {
+    // Reading anything else could block: a pipe waits for its writer.
+    if (!statSync(path).isFile()) throw new Error('it is not a regular file')
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
+  } catch (error) {
+    throw new Error(`must be a file of UTF-8 text that can be read: ${messageOf(error)}`)
+  }
+}
