@@ -56,7 +56,7 @@ export class Router {
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? path.split('/').map(decodeSegment).join('/') : path
+    const decoded = path.includes('%') ? decode(path) : path
     const resource = this.#resources.get(decoded)
     if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
@@ -76,13 +76,13 @@ export function allowOf(routes: ReadonlyMap<string, Route>): string {
 }
 
 /**
- * Decodes all but slashes and percent signs, which would look like separators and escapes. A
- * segment that cannot be decoded becomes a slash, so that it matches nothing.
+ * Decodes a path but for its escaped slashes and percent signs, which would look like separators
+ * and escapes. If it cannot be decoded, adds a slash, so that it matches nothing.
  */
-function decodeSegment(segment: string): string {
+function decode(path: string): string {
   try {
-    return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
+    return decodeURIComponent(path.replace(/%(?=2[5f])/gi, '%25'))
   } catch {
-    return '/'
+    return `${path}/`
   }
 }
