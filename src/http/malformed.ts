@@ -23,12 +23,8 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
 
   const coding = headers['transfer-encoding']
-  if (coding !== undefined) {
-    const problem = codingProblem(coding)
-    if (problem !== undefined) return problem
-    // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
-    if (isOld) return 'badFraming'
-  }
+  const problem = coding === undefined ? undefined : codingProblem(coding, isOld)
+  if (problem !== undefined) return problem
 
   // RFC 9110 §10.1.1: HTTP/1.0 has no Expect.
   if (isOld || headers.expect === undefined) return undefined
@@ -44,14 +40,15 @@ function countOf(rawHeaders: readonly string[], name: string): number {
   return count
 }
 
-function codingProblem(coding: string): Problem | undefined {
-  const names = coding.toLowerCase().split(',')
-  const codings = names.map((name) => name.trim())
+function codingProblem(coding: string, isOld: boolean): Problem | undefined {
+  const codings = coding.toLowerCase().split(',')
+  const names = codings.map((name) => name.trim())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
-  if (codings.pop() !== 'chunked') return 'badFraming'
-  // An empty name is no coding. A second `chunked` is refused by node's parser.
-  if (codings.includes('')) return 'badFraming'
-  return codings.length === 0 ? undefined : 'badTransferCoding'
+  if (names.at(-1) !== 'chunked' || names.includes('')) return 'badFraming'
+  // A second `chunked` is refused by node's parser.
+  if (names.length > 1) return 'badTransferCoding'
+  // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
+  return isOld ? 'badFraming' : undefined
 }
 
 /**
