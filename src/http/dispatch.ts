@@ -22,16 +22,12 @@ export interface Received {
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
-export interface RequestRecord {
-  readonly head?: RequestHead // absent if the request could not be read
+/** A request and what became of it. One that could not be read has no head. */
+export interface RequestRecord extends Partial<Omit<Received, 'route' | 'readBody'>> {
   readonly operation?: string | undefined
-  readonly key?: number | undefined // the index of a valid one
-  readonly content?: Buffer | undefined // the body, if one was wanted and read
-  readonly started?: number // by performance.now()
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number // of the body that was sent
-  readonly remote?: string | undefined
 }
 
 /** What serves requests, over a socket or in process. */
@@ -69,8 +65,7 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
-  if (routes === undefined)
-    return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
+  if (routes === undefined) return refuse('notFound', router.basePath)
   if (method === 'OPTIONS')
     return { status: 204, headers: optionsHeaders(allowOf(routes), headers, cors) }
   if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
@@ -89,7 +84,7 @@ export function record(service: Service, received: Received, reply?: Reply, byte
   const { head, route, key, content, started, remote } = received
   if (route?.isQuiet) return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
-  const { operation } = route ?? {}
+  const operation = route?.operation
   service.record?.({ head, operation, key, content, started, ms, reply, bytes, remote })
 }
 
