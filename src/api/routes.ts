@@ -19,11 +19,11 @@ const TABLE: readonly Row[] = [
   ['GET', '/livez', 'livez', livez, { isPublic: true, isQuiet: true }],
   ['GET', '/readyz', 'readyz', readyz, { isPublic: true, isQuiet: true }],
   ['GET', '/openapi.json', 'openapi', openapi, { isPublic: true }],
+  ['GET', '/', 'page', website, { isPublic: true }],
 ]
-const PAGE: Row = ['GET', '/', 'page', website, { isPublic: true }]
 
 export function routes(context: Context): Route[] {
-  const rows = context.page ? [...TABLE, PAGE] : TABLE
+  const rows = TABLE.filter(([, path]) => context.page || path !== '/')
   return rows.map(([method, path, operation, handler, flags]) => {
     return { method, path, operation, handle: handler(context), ...flags }
   })
