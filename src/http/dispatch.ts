@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Awaitable } from '../guards.ts'
-import { bodyProblem, optionsHeaders } from './headers.ts'
+import { bodyProblem, optionsReply } from './headers.ts'
 import type { Problem, Refuse, Reply } from './respond.ts'
 import { allowOf, type Call, readTarget, type Route, type Router } from './router.ts'
 
@@ -37,7 +37,7 @@ export interface Service {
   readonly router: Router
   /** For every path under the base path: the index of the key, or why there is none. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
-  readonly cors?: readonly string[] | undefined // the origins whose scripts may call, or `*`
+  readonly cors: readonly string[] // the origins whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
@@ -55,9 +55,9 @@ export const NO_BODY: Buffer = Buffer.alloc(0)
 export function dispatch(service: Service, received: Received): Awaitable<Reply | undefined> {
   const { router, authorize, cors, maxBody, refuse } = service
   const { method, target, headers } = received.head
+  if (method === 'OPTIONS' && target === '*') return optionsReply(router.allow, headers, cors)
   const { path, query } = readTarget(target)
-  const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
-  if (!hasPath) return refuse('badTarget')
+  if (!path.startsWith('/')) return refuse('badTarget')
   const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
@@ -66,8 +66,7 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
   if (routes === undefined) return refuse('notFound', router.basePath)
-  if (method === 'OPTIONS')
-    return { status: 204, headers: optionsHeaders(allowOf(routes), headers, cors) }
+  if (method === 'OPTIONS') return optionsReply(allowOf(routes), headers, cors)
   if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
   if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
@@ -89,15 +88,16 @@ export function record(service: Service, received: Received, reply?: Reply, byte
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */
-function run({ onBug, refuse }: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
-  const fail = (error: unknown) => {
-    onBug(error)
-    return refuse('internalError')
-  }
+function run(service: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
   try {
     const reply = route.handle(call)
-    return reply instanceof Promise ? reply.catch(fail) : reply
+    return reply instanceof Promise ? reply.catch((error) => fail(service, error)) : reply
   } catch (error) {
-    return fail(error)
+    return fail(service, error)
   }
+}
+
+function fail({ onBug, refuse }: Service, error: unknown): Reply {
+  onBug(error)
+  return refuse('internalError')
 }

@@ -42,10 +42,8 @@ export class Router {
   readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
-    const ofEachMethod = new Map(table.map((route) => [route.method, route]))
-    this.allow = allowOf(ofEachMethod)
+    this.allow = allowOf(new Map(table.map((route) => [route.method, route])))
     this.basePath = basePath
-    this.#resources.set('*', { secured: false, routes: ofEachMethod, param: '' })
     for (const route of table) {
       const { path, isPublic = false } = route
       const fullPath = (isPublic ? path : basePath + path).replace(/\{.*/, '%')

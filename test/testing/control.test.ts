@@ -562,6 +562,7 @@ test('a bug in a control is a 500 that tells nothing; the log gets the error', a
   const fetchControl = createFetch({
     router: new Router(controls(broken), ''),
     authorize: () => undefined,
+    cors: [],
     maxBody: 1,
     refuse,
     onBug: (error) => bugs.push(error),
