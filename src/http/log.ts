@@ -110,8 +110,6 @@ class LineWriter {
 
 const now = clock(1, (time) => time.toISOString())
 
-type ShowMember = (name: string, value: string | number | undefined) => string
-
 // Concatenated: JSON.stringify of an object takes longer.
 function jsonLine(request: RequestRecord, keyring: Keyring): string {
   const { head, reply, ms, bytes } = request
@@ -141,7 +139,7 @@ function textMember(name: string, value: string | number | undefined): string {
   return value === undefined ? '' : ` ${name}=${word(String(value))}`
 }
 
-function otherMembers(request: RequestRecord, keyring: Keyring, show: ShowMember): string {
+function otherMembers(request: RequestRecord, keyring: Keyring, show: typeof textMember): string {
   const { headers } = request.head ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()

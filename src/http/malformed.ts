@@ -41,12 +41,11 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 }
 
 function codingProblem(coding: string, isOld: boolean): Problem | undefined {
-  const codings = coding.toLowerCase().split(',')
-  const names = codings.map((name) => name.trim())
+  const codings = coding.split(',').map((name) => name.trim().toLowerCase())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
-  if (names.at(-1) !== 'chunked' || names.includes('')) return 'badFraming'
+  if (codings.at(-1) !== 'chunked' || codings.includes('')) return 'badFraming'
   // A second `chunked` is refused by node's parser.
-  if (names.length > 1) return 'badTransferCoding'
+  if (codings.length > 1) return 'badTransferCoding'
   // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
   return isOld ? 'badFraming' : undefined
 }
