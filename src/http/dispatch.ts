@@ -61,14 +61,15 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
-  if (!route?.isQuiet) service.begin?.(received.head)
+  if (route?.access !== 'probe') service.begin?.(received.head)
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
   if (routes === undefined) return refuse('notFound', router.basePath)
   if (method === 'OPTIONS') return optionsReply(allowOf(routes), headers, cors)
   if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
-  if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })
+  const takesBody = route.method === 'POST' || route.method === 'PUT'
+  if (!takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
   if (problem !== undefined) return refuse(problem, `${maxBody}`)
   return received.readBody().then((body) => {
@@ -78,10 +79,10 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   })
 }
 
-/** Records a request, unless it is a probe: those come every few seconds. */
+/** Records a request, unless it is a probe. */
 export function record(service: Service, received: Received, reply?: Reply, bytes = 0): void {
   const { head, route, key, content, started, remote } = received
-  if (route?.isQuiet) return
+  if (route?.access === 'probe') return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   const operation = route?.operation
   service.record?.({ head, operation, key, content, started, ms, reply, bytes, remote })

@@ -15,9 +15,8 @@ export interface Route {
   readonly path: string // percent-decoded; a last segment `{name}` matches any that is not empty
   readonly operation: string
   handle: Handler
-  readonly takesBody?: true
-  readonly isPublic?: true // outside the base path, and without a key
-  readonly isQuiet?: true // not logged: a probe comes every few seconds
+  /** Outside the base path and without a key. A probe is not logged: it comes every few seconds. */
+  readonly access?: 'public' | 'probe' | undefined
 }
 
 /** What a path leads to. */
@@ -45,11 +44,11 @@ export class Router {
     this.allow = allowOf(new Map(table.map((route) => [route.method, route])))
     this.basePath = basePath
     for (const route of table) {
-      const { path, isPublic = false } = route
-      const fullPath = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
+      const secured = route.access === undefined
+      const fullPath = (secured ? basePath + route.path : route.path).replace(/\{.*/, '%')
       const routes = this.#resources.get(fullPath)?.routes ?? new Map<string, Route>()
       routes.set(route.method, route)
-      this.#resources.set(fullPath, { secured: !isPublic, routes, param: '' })
+      this.#resources.set(fullPath, { secured, routes, param: '' })
     }
   }
 
