@@ -73,12 +73,12 @@ export function allowOf(routes: ReadonlyMap<string, Route>): string {
 }
 
 /**
- * Decodes a path but for its escaped slashes and percent signs, which would look like separators
- * and escapes. If it cannot be decoded, adds a slash, so that it matches nothing.
+ * Decodes a path but for its escaped slashes, which separate nothing. If it cannot be decoded, adds
+ * a slash, so that it matches nothing.
  */
 function decode(path: string): string {
   try {
-    return decodeURIComponent(path.replace(/%(?=2[5f])/gi, '%25'))
+    return decodeURIComponent(path.replace(/%(?=2f)/gi, '%25'))
   } catch {
     return `${path}/`
   }
