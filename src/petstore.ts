@@ -194,6 +194,7 @@ async function startControls(core: Core, limits?: Limits): Promise<string | unde
     router: new Router(controls(petstore), ''),
     authorize: (headers) =>
       isFromWebPage(headers, isOnLoopback) ? 'forbidden' : keys?.check(headers.authorization),
+    cors: [],
     maxBody: MAX_CONTROL_BODY,
     refuse,
     onBug: service.onBug,

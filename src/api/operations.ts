@@ -54,11 +54,6 @@ export function createPet({ basePath, store }: Context): Handler {
   }
 }
 
-// RFC 9745: the day the contract was adopted.
-const DEPRECATION = '@1795132800'
-// RFC 8594: the day getPet is removed.
-const SUNSET = 'Thu, 05 Dec 2030 00:00:00 GMT'
-
 /** The `Link` of getPet: its successor, and where its deprecation is documented. */
 export function deprecationLinks({ basePath, page }: Pick<Context, 'basePath' | 'page'>): string {
   const [path, type] = page ? ['/', 'text/html'] : ['/openapi.json', 'application/json']
@@ -67,9 +62,10 @@ export function deprecationLinks({ basePath, page }: Pick<Context, 'basePath' | 
 
 /** GET /pets/{petId}: deprecated by the contract; responds 410 when its removal is rehearsed. */
 export function getPet(context: Context): Handler {
-  const removal = ['Sunset', SUNSET, 'Link', deprecationLinks(context)]
+  // RFC 8594: the day it is removed. RFC 9745: the day the contract was adopted.
+  const removal = ['Sunset', 'Thu, 05 Dec 2030 00:00:00 GMT', 'Link', deprecationLinks(context)]
+  const headers = ['Deprecation', '@1795132800', ...removal]
   const gone = { ...refuse('gone'), headers: removal }
-  const headers = ['Deprecation', DEPRECATION, ...removal]
   const noPet = { ...refuse('noPet'), headers }
   const respond = (body: string | undefined) =>
     body === undefined ? noPet : { status: 200, body, headers }

@@ -8,23 +8,23 @@ type Row = readonly [
   path: string,
   operation: string,
   handler: (context: Context) => Handler,
-  flags?: Pick<Route, 'takesBody' | 'isPublic' | 'isQuiet'>,
+  access?: Route['access'],
 ]
 
 const TABLE: readonly Row[] = [
   ['GET', '/pets', 'listPets', listPets],
-  ['POST', '/pets', 'createPet', createPet, { takesBody: true }],
+  ['POST', '/pets', 'createPet', createPet],
   ['GET', '/pets/{petId}', 'getPet', getPet],
   ['GET', '/store/orders', 'listOrders', listOrders],
-  ['GET', '/livez', 'livez', livez, { isPublic: true, isQuiet: true }],
-  ['GET', '/readyz', 'readyz', readyz, { isPublic: true, isQuiet: true }],
-  ['GET', '/openapi.json', 'openapi', openapi, { isPublic: true }],
+  ['GET', '/livez', 'livez', livez, 'probe'],
+  ['GET', '/readyz', 'readyz', readyz, 'probe'],
+  ['GET', '/openapi.json', 'openapi', openapi, 'public'],
+  ['GET', '/', 'page', website, 'public'],
 ]
-const PAGE: Row = ['GET', '/', 'page', website, { isPublic: true }]
 
 export function routes(context: Context): Route[] {
-  const rows = context.page ? [...TABLE, PAGE] : TABLE
-  return rows.map(([method, path, operation, handler, flags]) => {
-    return { method, path, operation, handle: handler(context), ...flags }
+  const rows = TABLE.filter(([, path]) => context.page || path !== '/')
+  return rows.map(([method, path, operation, handler, access]) => {
+    return { method, path, operation, handle: handler(context), access }
   })
 }

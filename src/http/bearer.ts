@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { Redactor } from './redact.ts'
+import { redactor } from './redact.ts'
 import type { Problem } from './respond.ts'
 
 const KEY = /^(?=.{8,256}$)[A-Za-z0-9._~+/-]+=*$/
@@ -16,7 +16,8 @@ export function isApiKey(text: string): boolean {
 export class Keyring {
   // By digest, so that the time of a look-up tells nothing about a key.
   #keys = new Map<string, { key: Buffer; index: number }>()
-  #redactor = new Redactor([])
+  /** Replaces every valid key in a text by `[key]`. */
+  redact: (text: string) => string = redactor([])
 
   /** @param first The index of the first of these keys in the whole list. */
   constructor(keys: readonly string[], first = 0) {
@@ -24,9 +25,10 @@ export class Keyring {
   }
 
   replace(keys: readonly string[], first = 0): void {
-    const entries = keys.map((key, at) => ({ key: Buffer.from(key), index: first + at }))
-    this.#keys = new Map(entries.map((entry) => [hash('sha256', entry.key), entry]))
-    this.#redactor = new Redactor(keys)
+    this.#keys = new Map(
+      keys.map((key, at) => [hash('sha256', key), { key: Buffer.from(key), index: first + at }]),
+    )
+    this.redact = redactor(keys)
   }
 
   /** The index of the key in an `Authorization` header, or what is wrong with it. */
@@ -42,9 +44,6 @@ export class Keyring {
     // An unknown token is compared with itself, so that it takes the same time.
     return timingSafeEqual(key ?? candidate, candidate) ? index : undefined
   }
-
-  /** The text with every valid key in it replaced by `[key]`. */
-  readonly redact = (text: string): string => this.#redactor.redact(text)
 }
 
 export function tokenOf(authorization = ''): string {

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Awaitable } from '../guards.ts'
-import { bodyProblem, optionsHeaders } from './headers.ts'
+import { bodyProblem, optionsReply } from './headers.ts'
 import type { Problem, Refuse, Reply } from './respond.ts'
 import { allowOf, type Call, readTarget, type Route, type Router } from './router.ts'
 
@@ -22,16 +22,12 @@ export interface Received {
   readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
-export interface RequestRecord {
-  readonly head?: RequestHead // absent if the request could not be read
+/** A request and what became of it. One that could not be read has no head. */
+export interface RequestRecord extends Partial<Omit<Received, 'route' | 'readBody'>> {
   readonly operation?: string | undefined
-  readonly key?: number | undefined // the index of a valid one
-  readonly content?: Buffer | undefined // the body, if one was wanted and read
-  readonly started?: number // by performance.now()
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number // of the body that was sent
-  readonly remote?: string | undefined
 }
 
 /** What serves requests, over a socket or in process. */
@@ -41,7 +37,7 @@ export interface Service {
   readonly router: Router
   /** For every path under the base path: the index of the key, or why there is none. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
-  readonly cors?: readonly string[] | undefined // the origins whose scripts may call, or `*`
+  readonly cors: readonly string[] // the origins whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
@@ -59,22 +55,21 @@ export const NO_BODY: Buffer = Buffer.alloc(0)
 export function dispatch(service: Service, received: Received): Awaitable<Reply | undefined> {
   const { router, authorize, cors, maxBody, refuse } = service
   const { method, target, headers } = received.head
+  if (method === 'OPTIONS' && target === '*') return optionsReply(router.allow, headers, cors)
   const { path, query } = readTarget(target)
-  const hasPath = path.startsWith('/') || (target === '*' && method === 'OPTIONS')
-  if (!hasPath) return refuse('badTarget')
+  if (!path.startsWith('/')) return refuse('badTarget')
   const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
-  if (!route?.isQuiet) service.begin?.(received.head)
+  if (route?.access !== 'probe') service.begin?.(received.head)
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
-  if (routes === undefined)
-    return secured ? refuse('notFound') : refuse('outsideBasePath', router.basePath)
-  if (method === 'OPTIONS')
-    return { status: 204, headers: optionsHeaders(allowOf(routes), headers, cors) }
+  if (routes === undefined) return refuse('notFound', router.basePath)
+  if (method === 'OPTIONS') return optionsReply(allowOf(routes), headers, cors)
   if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
-  if (!route.takesBody) return run(service, route, { param, query, body: NO_BODY })
+  const takesBody = route.method === 'POST' || route.method === 'PUT'
+  if (!takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
   if (problem !== undefined) return refuse(problem, `${maxBody}`)
   return received.readBody().then((body) => {
@@ -84,25 +79,26 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   })
 }
 
-/** Records a request, unless it is a probe: those come every few seconds. */
+/** Records a request, unless it is a probe. */
 export function record(service: Service, received: Received, reply?: Reply, bytes = 0): void {
   const { head, route, key, content, started, remote } = received
-  if (route?.isQuiet) return
+  if (route?.access === 'probe') return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
-  const { operation } = route ?? {}
+  const operation = route?.operation
   service.record?.({ head, operation, key, content, started, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */
-function run({ onBug, refuse }: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
-  const fail = (error: unknown) => {
-    onBug(error)
-    return refuse('internalError')
-  }
+function run(service: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
   try {
     const reply = route.handle(call)
-    return reply instanceof Promise ? reply.catch(fail) : reply
+    return reply instanceof Promise ? reply.catch((error) => fail(service, error)) : reply
   } catch (error) {
-    return fail(error)
+    return fail(service, error)
   }
+}
+
+function fail({ onBug, refuse }: Service, error: unknown): Reply {
+  onBug(error)
+  return refuse('internalError')
 }

@@ -1,36 +1,26 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Problem } from './respond.ts'
+import type { Problem, Reply } from './respond.ts'
+
+const UTF_8 = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
+// Any other parameter, or none. Quoted text may look like one.
+const OTHER = /(?!\s*charset\s*=)(?:[^;"]|"(?:\\.|[^"\\])*")*/
+// util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
+const JSON_TYPE = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHER.source}))*$`, 'i')
 
 /** What the headers say is wrong with the body. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
-  if (!isJson(headers['content-type'])) return 'badMediaType'
+  if (!JSON_TYPE.test(headers['content-type'] ?? 'application/json')) return 'badMediaType'
   const coding = headers['content-encoding'] ?? 'identity'
   if (coding.toLowerCase() !== 'identity') return 'badContentCoding'
   return Number(headers['content-length'] ?? 0) > maxBody ? 'bodyTooLarge' : undefined
 }
 
-const JSON_TYPE = /^application\/json\s*(?:;|$)/i
-const ESCAPED = /\\./g
-// To the end if the closing quote is missing: to try again from each quote takes quadratic time.
-const QUOTED = /"[^"]*"?/g
-const OTHER_CHARSET = /[;\s]charset\s*=(?!\s*utf-8\s*(?:;|$))/i
-
-// util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
-function isJson(contentType = 'application/json'): boolean {
-  if (contentType === 'application/json') return true
-  // Quoted text may look like a parameter.
-  const unescaped = contentType.replace(ESCAPED, '?')
-  const unquoted = unescaped.replace(QUOTED, (text) => (/^"utf-8"$/i.test(text) ? 'utf-8' : '""'))
-  return JSON_TYPE.test(contentType) && !OTHER_CHARSET.test(unquoted)
-}
-
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
-// Headers that scripts may read and send only if CORS allows it (Fetch standard §3.3).
-const EXPOSED = [
-  'Access-Control-Expose-Headers',
-  'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id',
-]
-const MAX_AGE = ['Access-Control-Max-Age', '7200'] // seconds, the most that Chromium honours
+// Response headers that scripts may read only if CORS allows it (Fetch standard §3.3).
+const EXPOSED = 'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id'
+const MAX_AGE = '7200' // seconds, the most that Chromium honours
+
+type Origins = readonly string[]
 
 /** The request id that a proxy sent, if it is safe to log and to send back. */
 export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): string | undefined {
@@ -38,34 +28,31 @@ export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): s
 }
 
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */
-export function echoedHeaders(
-  headers: IncomingHttpHeaders,
-  cors: readonly string[] = [],
-): readonly string[] {
+export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): string[] {
   const requestId = readRequestId(headers)
   const echoed = requestId === undefined ? [] : ['X-Request-Id', requestId]
   if (cors.length === 0) return echoed
   const isForAll = cors.includes('*')
   const { origin } = headers
-  if (origin !== undefined && (isForAll || cors.includes(origin)))
-    echoed.push('Access-Control-Allow-Origin', isForAll ? '*' : origin, ...EXPOSED)
+  if (origin !== undefined && (isForAll || cors.includes(origin))) {
+    echoed.push('Access-Control-Allow-Origin', isForAll ? '*' : origin)
+    echoed.push('Access-Control-Expose-Headers', EXPOSED)
+  }
   if (!isForAll) echoed.push('Vary', 'Origin')
   return echoed
 }
 
 /**
- * The headers of a response to OPTIONS; a preflight's too, if an origin is configured. Scripts may
- * send any header: tracing libraries add their own.
+ * Responds to OPTIONS; to a preflight too, if an origin is configured. Scripts may send any header:
+ * tracing libraries add their own.
  */
-export function optionsHeaders(
-  allow: string,
-  headers: IncomingHttpHeaders,
-  cors: readonly string[] = [],
-): string[] {
+export function optionsReply(allow: string, headers: IncomingHttpHeaders, cors: Origins): Reply {
   const { origin, 'access-control-request-method': method } = headers
-  if (cors.length === 0 || origin === undefined || method === undefined) return ['Allow', allow]
-  const answer = ['Allow', allow, 'Access-Control-Allow-Methods', allow, ...MAX_AGE]
   const { 'access-control-request-headers': asked } = headers
-  if (asked !== undefined) answer.push('Access-Control-Allow-Headers', asked)
-  return answer
+  const answer = ['Allow', allow]
+  if (cors.length > 0 && origin !== undefined && method !== undefined) {
+    answer.push('Access-Control-Allow-Methods', allow, 'Access-Control-Max-Age', MAX_AGE)
+    if (asked !== undefined) answer.push('Access-Control-Allow-Headers', asked)
+  }
+  return { status: 204, headers: answer }
 }

@@ -80,9 +80,11 @@ class LineWriter {
     unwritten.delete(this)
     if (batch === '' || this.#isClosed) return
     if (this.#stream.writableLength > MAX_BUFFERED_BYTES)
-      return this.#drop(count, "the log's reader is too slow")
+      return this.#drop(new Error("the log's reader is too slow"), count)
     this.#stream.write(batch, (error) => {
-      if (error) this.#fail(error, count)
+      if (!error) return
+      this.#drop(error, count)
+      this.#lines = `\n${this.#lines}` // ends a line that was cut off
     })
   }
 
@@ -97,14 +99,9 @@ class LineWriter {
     })
   }
 
-  #drop(count: number, reason: string): void {
+  #drop({ code = '', message }: NodeJS.ErrnoException, count: number): void {
     this.#dropped += count
-    this.#reason = reason
-  }
-
-  #fail({ code = '', message }: NodeJS.ErrnoException, count: number): void {
-    this.#drop(count, message)
-    this.#lines = `\n${this.#lines}` // ends a line that was cut off
+    this.#reason = message
     if (!CLOSED.test(code) || this.#isClosed) return
     this.#isClosed = true
     console.error(`petstore-server: the log has ended: ${message}`)
@@ -112,8 +109,6 @@ class LineWriter {
 }
 
 const now = clock(1, (time) => time.toISOString())
-
-type ShowMember = (name: string, value: string | number | undefined) => string
 
 // Concatenated: JSON.stringify of an object takes longer.
 function jsonLine(request: RequestRecord, keyring: Keyring): string {
@@ -144,7 +139,7 @@ function textMember(name: string, value: string | number | undefined): string {
   return value === undefined ? '' : ` ${name}=${word(String(value))}`
 }
 
-function otherMembers(request: RequestRecord, keyring: Keyring, show: ShowMember): string {
+function otherMembers(request: RequestRecord, keyring: Keyring, show: typeof textMember): string {
   const { headers } = request.head ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
@@ -158,9 +153,9 @@ function otherMembers(request: RequestRecord, keyring: Keyring, show: ShowMember
   )
 }
 
-function jsonEvent(level: LogLevel, message: string, members: Members = {}): string {
+function jsonEvent(level: LogLevel, message: string, members?: Members): string {
   const line = JSON.stringify({ time: now(), level, message, ...members })
-  return `${line.replace(NOT_ASCII, escaped)}\n`
+  return `${line.replace(UNPRINTABLE, escaped)}\n`
 }
 
 /** The lines of a message are indented after the first, so that none looks like another event. */
@@ -180,12 +175,13 @@ function pathOf({ target }: RequestHead, keyring: Keyring): string {
 
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
 const WORD = /^[!#-[\]-~]+$/
-const NOT_ASCII = /[\u007f-\uffff]/g
 const UNPRINTABLE = /[\0-\t\v-\x1f\u007f-\uffff]/g
 
 /** A JSON string in ASCII, because terminals obey some other characters. */
 function quoted(text: string): string {
-  return NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text).replace(NOT_ASCII, escaped)
+  return NEEDS_NO_ESCAPE.test(text)
+    ? `"${text}"`
+    : JSON.stringify(text).replace(UNPRINTABLE, escaped)
 }
 
 /** A text in quotes unless it is a single word, so that a space in it cannot start a member. */

@@ -23,12 +23,8 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
 
   const coding = headers['transfer-encoding']
-  if (coding !== undefined) {
-    const problem = codingProblem(coding)
-    if (problem !== undefined) return problem
-    // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
-    if (isOld) return 'badFraming'
-  }
+  const problem = coding === undefined ? undefined : codingProblem(coding, isOld)
+  if (problem !== undefined) return problem
 
   // RFC 9110 §10.1.1: HTTP/1.0 has no Expect.
   if (isOld || headers.expect === undefined) return undefined
@@ -44,14 +40,14 @@ function countOf(rawHeaders: readonly string[], name: string): number {
   return count
 }
 
-function codingProblem(coding: string): Problem | undefined {
-  const names = coding.toLowerCase().split(',')
-  const codings = names.map((name) => name.trim())
+function codingProblem(coding: string, isOld: boolean): Problem | undefined {
+  const codings = coding.split(',').map((name) => name.trim().toLowerCase())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
-  if (codings.pop() !== 'chunked') return 'badFraming'
-  // An empty name is no coding. A second `chunked` is refused by node's parser.
-  if (codings.includes('')) return 'badFraming'
-  return codings.length === 0 ? undefined : 'badTransferCoding'
+  if (codings.at(-1) !== 'chunked' || codings.includes('')) return 'badFraming'
+  // A second `chunked` is refused by node's parser.
+  if (codings.length > 1) return 'badTransferCoding'
+  // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
+  return isOld ? 'badFraming' : undefined
 }
 
 /**

@@ -1,65 +1,52 @@
 // All that a key, as it stands or escaped, can consist of.
 const RUN = /[\w.~+/=%\\-]+/g
 const ESCAPE = /%[0-9a-f]{2}|\\u00[0-9a-f]{2}|\\\//gi
-const ESCAPE_OR_CHARACTER = new RegExp(`${ESCAPE.source}|[^]`, 'gi')
+const KEY_CHARACTER = /[\w.~+/=-]/
 
 /** Replaces keys by `[key]`, in any letter case, percent-encoded or with JSON's escapes. */
-export class Redactor {
-  readonly #keys: ReadonlySet<string> // in lower case
-  readonly #lengths: readonly number[] // of the keys, longest first
-  readonly #shortest: number
-  readonly #starts: ReadonlySet<string> // as much of each key as the shortest one has
-
-  constructor(keys: readonly string[]) {
-    const lowerCase = keys.map((key) => key.toLowerCase())
-    this.#keys = new Set(lowerCase)
-    this.#lengths = [...new Set(keys.map(({ length }) => length))].sort((a, b) => b - a)
-    this.#shortest = this.#lengths.at(-1) ?? Infinity
-    this.#starts = new Set(lowerCase.map((key) => key.slice(0, this.#shortest)))
-  }
-
-  redact(text: string): string {
-    if (text.length < this.#shortest) return text // escapes only lengthen a key
-    return text.replace(RUN, (run) => (run.length < this.#shortest ? run : this.#redactRun(run)))
-  }
-
-  #redactRun(run: string): string {
-    // Before decoding, which could take a percent sign and the start of a key for an escape.
-    const plain = this.#hasKey(run) ? this.#redactUnits(run.split('')) : run
-    const decoded = plain.replace(ESCAPE, characterOf)
-    if (decoded === plain || !this.#hasKey(decoded)) return plain
-    return this.#redactUnits(plain.match(ESCAPE_OR_CHARACTER) ?? [])
-  }
-
-  #hasKey(run: string): boolean {
-    const text = run.toLowerCase()
-    for (let at = 0; at + this.#shortest <= text.length; at++) {
-      if (this.#keyLengthAt(text, at) > 0) return true
-    }
-    return false
-  }
-
-  /** @param units Characters, some of them escaped. */
-  #redactUnits(units: readonly string[]): string {
-    const text = units.map(characterOf).join('').toLowerCase()
-    let redacted = ''
-    let at = 0
-    while (at < units.length) {
-      const length = this.#keyLengthAt(text, at)
-      redacted += length > 0 ? '[key]' : units[at]
-      at += Math.max(length, 1)
-    }
-    return redacted
-  }
+export function redactor(keys: readonly string[]): (text: string) => string {
+  const known = new Set(keys.map((key) => key.toLowerCase()))
+  const lengths = [...new Set(keys.map(({ length }) => length))].sort((a, b) => b - a)
+  const shortest = lengths.at(-1) ?? Infinity
+  // One look-up passes over most places, however many lengths the keys have.
+  const starts = new Set(Array.from(known, (key) => key.slice(0, shortest)))
 
   /** The length of the longest key that begins at a place; 0 if there is none. */
-  #keyLengthAt(text: string, at: number): number {
-    if (!this.#starts.has(text.slice(at, at + this.#shortest))) return 0
-    return this.#lengths.find((length) => this.#keys.has(text.slice(at, at + length))) ?? 0
+  function keyLengthAt(text: string, at: number): number {
+    if (!starts.has(text.slice(at, at + shortest))) return 0
+    return lengths.find((length) => known.has(text.slice(at, at + length))) ?? 0
   }
+
+  function redactPlain(text: string): string {
+    const lowerCase = text.toLowerCase()
+    let redacted = ''
+    let end = 0 // of the latest key
+    for (let at = 0; at + shortest <= text.length; at++) {
+      const length = at < end ? 0 : keyLengthAt(lowerCase, at)
+      if (length === 0) continue
+      redacted += `${text.slice(end, at)}[key]`
+      end = at + length
+    }
+    return redacted + text.slice(end)
+  }
+
+  function redactRun(run: string): string {
+    if (run.length < shortest) return run
+    // Before decoding, which could take a percent sign and the start of a key for an escape.
+    const plain = redactPlain(run)
+    const decoded = plain.replace(ESCAPE, decode)
+    if (decoded === plain) return plain
+    const redacted = redactPlain(decoded)
+    return redacted === decoded ? plain : redacted
+  }
+
+  // Escapes only lengthen a key.
+  return (text) => (text.length < shortest ? text : text.replace(RUN, redactRun))
 }
 
-function characterOf(unit: string): string {
-  if (unit.length === 1) return unit
-  return unit === '\\/' ? '/' : String.fromCharCode(Number.parseInt(unit.slice(-2), 16))
+/** The character of an escape, if a key can have it. */
+function decode(escape: string): string {
+  if (escape === '\\/') return '/'
+  const character = String.fromCharCode(Number.parseInt(escape.slice(-2), 16))
+  return KEY_CHARACTER.test(character) ? character : escape
 }

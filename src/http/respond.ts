@@ -32,7 +32,6 @@ export type Problem =
   | 'invalidToken'
   | 'forbidden'
   | 'notFound'
-  | 'outsideBasePath'
   | 'methodNotAllowed'
   | 'internalError'
 

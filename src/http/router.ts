@@ -15,9 +15,8 @@ export interface Route {
   readonly path: string // percent-decoded; a last segment `{name}` matches any that is not empty
   readonly operation: string
   handle: Handler
-  readonly takesBody?: true
-  readonly isPublic?: true // outside the base path, and without a key
-  readonly isQuiet?: true // not logged: a probe comes every few seconds
+  /** Outside the base path and without a key. A probe is not logged: it comes every few seconds. */
+  readonly access?: 'public' | 'probe' | undefined
 }
 
 /** What a path leads to. */
@@ -42,21 +41,19 @@ export class Router {
   readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
 
   constructor(table: readonly Route[], basePath: string) {
-    const ofEachMethod = new Map(table.map((route) => [route.method, route]))
-    this.allow = allowOf(ofEachMethod)
+    this.allow = allowOf(new Map(table.map((route) => [route.method, route])))
     this.basePath = basePath
-    this.#resources.set('*', { secured: false, routes: ofEachMethod, param: '' })
     for (const route of table) {
-      const { path, isPublic = false } = route
-      const fullPath = (isPublic ? path : basePath + path).replace(/\{.*/, '%')
+      const secured = route.access === undefined
+      const fullPath = (secured ? basePath + route.path : route.path).replace(/\{.*/, '%')
       const routes = this.#resources.get(fullPath)?.routes ?? new Map<string, Route>()
       routes.set(route.method, route)
-      this.#resources.set(fullPath, { secured: !isPublic, routes, param: '' })
+      this.#resources.set(fullPath, { secured, routes, param: '' })
     }
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? path.split('/').map(decodeSegment).join('/') : path
+    const decoded = path.includes('%') ? decode(path) : path
     const resource = this.#resources.get(decoded)
     if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
@@ -76,13 +73,13 @@ export function allowOf(routes: ReadonlyMap<string, Route>): string {
 }
 
 /**
- * Decodes all but slashes and percent signs, which would look like separators and escapes. A
- * segment that cannot be decoded becomes a slash, so that it matches nothing.
+ * Decodes a path but for its escaped slashes, which separate nothing. If it cannot be decoded, adds
+ * a slash, so that it matches nothing.
  */
-function decodeSegment(segment: string): string {
+function decode(path: string): string {
   try {
-    return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
+    return decodeURIComponent(path.replace(/%(?=2f)/gi, '%25'))
   } catch {
-    return '/'
+    return `${path}/`
   }
 }

@@ -69,8 +69,7 @@ function routeOf([method, path, status, task]: Row): Route {
       return errorReply(...row, messageOf(error))
     }
   }
-  const takesBody = method === 'POST' || method === 'PUT'
-  return { method, path, operation: path, handle, ...(takesBody && { takesBody }) }
+  return { method, path, operation: path, handle }
 }
 
 /** Pets with exact integers, which JSON.stringify does not write. */

@@ -94,7 +94,7 @@ export class Faults {
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
     this.#delay = delay
-    for (const route of routes.filter(({ isPublic }) => !isPublic)) {
+    for (const route of routes.filter(({ access }) => access === undefined)) {
       const { handle } = route
       route.handle = (call) => {
         const isSpared = delay === 0 && this.#pending.length === 0

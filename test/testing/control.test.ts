@@ -554,14 +554,13 @@ test('a reset that cannot be written is 503, changes nothing, and can be retried
 
 test('a bug in a control is a 500 that tells nothing; the log gets the error', async () => {
   const bug = new TypeError('a secret')
-  const get = () => {
-    throw bug
-  }
+  const get = () => assert.fail(bug)
   const broken = Object.create(createPetstore(), { pets: { get } })
   const bugs: unknown[] = []
   const fetchControl = createFetch({
     router: new Router(controls(broken), ''),
     authorize: () => undefined,
+    cors: [],
     maxBody: 1,
     refuse,
     onBug: (error) => bugs.push(error),
