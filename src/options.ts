@@ -145,7 +145,7 @@ export const RULES: Rules<StartOptions> = {
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
   if (given.storePerKey && given.snapshot)
-    throw misuse('snapshot must be left out with storePerKey')
+    throw misuse('snapshot must be left out with storePerKey (--store-per-key)')
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)

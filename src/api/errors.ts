@@ -23,7 +23,7 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   ],
   invalidToken: [401, 'unauthorized', 'The API key is not valid here', INVALID_TOKEN],
   forbidden: [403, 'forbidden', 'Send no Origin, and localhost or an IP address as Host'],
-  notFound: [404, 'not_found', 'There is nothing at this path. The operations are under %s/'],
+  notFound: [404, 'not_found', 'There is nothing at this path. The operations are under %s'],
   methodNotAllowed: [405, 'method_not_allowed', 'The method must be one of %s', ['Allow', '%s']],
   requestTimeout: [408, 'request_timeout', 'The request did not arrive in time'],
   bodyTooLarge: [413, 'content_too_large', 'The body must have at most %s bytes'],

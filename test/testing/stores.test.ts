@@ -378,7 +378,8 @@ test('of() needs the option storePerKey, which needs no snapshot', async (t) => 
   const message = 'of(key) needs the option storePerKey'
   assert.throws(() => petstore.of(petstore.apiKey), { code: 'invalid_option', message })
   const snapshot = `${folderOf(t)}/pets.json`
-  const refused = { code: 'invalid_option', message: 'snapshot must be left out with storePerKey' }
+  const why = 'snapshot must be left out with storePerKey (--store-per-key)'
+  const refused = { code: 'invalid_option', message: why }
   await assert.rejects(startPetstore({ storePerKey: true, snapshot }), refused)
   const { status, stderr } = await run(['--store-per-key', '--snapshot', snapshot])
   assert.deepEqual([status, stderr], [2, `petstore-server: ${refused.message}\n`])
