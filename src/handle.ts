@@ -1,54 +1,57 @@
 import type { RequestListener } from 'node:http'
 import type { Context } from './api/operations.ts'
 import { type Awaitable, messageOf } from './guards.ts'
+import type { Keyring } from './http/bearer.ts'
 import type { Service } from './http/dispatch.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
-import type { HttpServer } from './http/server.ts'
 import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
-import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
+import { parsePet, type Seed, validateNewPets, validateSeed } from './pets/pet.ts'
 import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 
-/** All that a petstore is made of. */
+/** All that a petstore is made of, but its sockets. */
 export interface Core extends Tenant {
-  readonly options: Options
-  readonly log: Log
+  readonly openLog: (keyring: Keyring) => Log
   readonly context: Context
   readonly service: Service
   readonly stores?: Stores<Core>
-  url: string
-  controlUrl?: string
-  server?: HttpServer
-  controlServer?: HttpServer
 }
 
+/** Where a petstore is reached. */
+interface Listeners {
+  readonly url: string
+  readonly controlUrl?: string | undefined
+  stop(drain: number): Promise<number> // of requests that were cut off
+}
+
+// RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
+const NO_HOST = 'petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
 /** Its functions are members, not methods, so that each works alone. */
 export class PetstoreHandle implements Petstore {
   apiKey: string
+  readonly url: string
+  readonly controlUrl: string | undefined
   readonly log: Petstore['log']
   readonly fetch: Petstore['fetch']
   readonly #core: Core
+  readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
 
   /** @param key Makes it the petstore of this key alone. */
-  constructor(core: Core, key?: string) {
-    this.apiKey = key ?? core.options.apiKeys[0] ?? ''
+  constructor(core: Core, listeners?: Listeners, key?: string) {
+    const { apiKeys, basePath } = core.options
+    this.apiKey = key ?? apiKeys[0] ?? ''
+    this.url = listeners?.url ?? `http://${NO_HOST}${basePath}`
+    this.controlUrl = listeners?.controlUrl
     this.log = core.log
     this.fetch = createFetch(core.service)
     this.#core = core
+    this.#listeners = listeners
     this.#isOfKey = key !== undefined
-  }
-
-  get url(): string {
-    return this.#core.url
-  }
-
-  get controlUrl(): string | undefined {
-    return this.#core.controlUrl
   }
 
   /** What its key has to itself, or else all keys together. */
@@ -59,8 +62,8 @@ export class PetstoreHandle implements Petstore {
   readonly of = (key: string): Petstore => {
     const { stores } = this.#core
     if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
-    if (typeof key !== 'string' || !stores.isValid(key)) throw misuse('key must be a valid API key')
-    return new PetstoreHandle(this.#core, key)
+    stores.check(key)
+    return new PetstoreHandle(this.#core, this.#listeners, key)
   }
 
   readonly listener: RequestListener = (req, res) =>
@@ -102,9 +105,10 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
-    const { options, context, faults, requestLog } = this.#tenant
+    const tenant = this.#tenant
+    const { options, context, faults, requestLog } = tenant
     const pets = newPets === undefined ? options.pets : valid('newPets', validateSeed(newPets))
-    if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
+    await resetStore(tenant, pets)
     context.getPetState = options.getPetState
     faults.clear()
     requestLog.clear()
@@ -126,16 +130,16 @@ export class PetstoreHandle implements Petstore {
 
   readonly close = async (drain = 0): Promise<number> => {
     check('drain', drain, DRAIN)
-    const { stores, context, log, server, controlServer } = this.#core
+    const { stores, context, log } = this.#core
     if (this.#isOfKey) {
       stores?.close(this.apiKey)
       return 0
     }
     context.isDraining = true
-    const [cutOff = 0] = await Promise.all([server?.stop(drain), controlServer?.stop(0)])
+    const cutOff = await this.#listeners?.stop(drain)
     stores?.closeAll()
     await stored(closeTenant(this.#core)).finally(() => log.flush())
-    return cutOff
+    return cutOff ?? 0
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -151,6 +155,11 @@ function petIn(added: Added, at: number, all: readonly Added[]): Pet {
     throw withCode('store_full', new RangeError(`${pet}: the store has no room for it`))
   const outcome = added.reason === 'outcome_unknown' ? 'may have been added' : 'could not be stored'
   throw withCode('storage_failed', new Error(`${pet}: it ${outcome}`))
+}
+
+/** Replaces the pets of a petstore, and nothing else. */
+export async function resetStore({ context, options }: Core, pets: readonly Seed[]): Promise<void> {
+  if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
 }
 
 export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {

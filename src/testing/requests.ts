@@ -39,10 +39,9 @@ export class RequestLog {
   readonly #keyring: Keyring
   readonly #waits = new Set<Wait>()
   // In the order of arrival; undefined while they are in flight.
-  #requests = new Map<RequestHead, RecordedRequest | undefined>()
+  readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
-  #size = 0
-  readonly #budget: Budget // of the size
+  readonly #budget: Budget // of their size
   #clearedAt = 0
   #isClosed = false
 
@@ -61,9 +60,8 @@ export class RequestLog {
   }
 
   clear(): void {
-    this.#requests = new Map()
-    this.#count = 0
-    this.#grow(-this.#size)
+    this.#dropOldest(0)
+    this.#requests.clear() // of those in flight
     this.#clearedAt = performance.now()
   }
 
@@ -150,24 +148,19 @@ export class RequestLog {
     }
     this.#requests.set(head, request)
     this.#count++
-    this.#grow(sizeOf(request))
-    this.#dropOldest()
+    this.#budget.bytes += sizeOf(request)
+    this.#dropOldest(this.#maxLength)
     for (const wait of this.#waits) wait()
   }
 
-  #grow(size: number): void {
-    this.#size += size
-    this.#budget.bytes += size
-  }
-
-  #dropOldest(): void {
-    const { maxBytes } = this.#budget
+  #dropOldest(maxLength: number): void {
+    const budget = this.#budget
     for (const [head, request] of this.#requests) {
-      if (this.#count <= this.#maxLength && this.#budget.bytes <= maxBytes) return
+      if (this.#count <= maxLength && budget.bytes <= budget.maxBytes) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--
-      this.#grow(-sizeOf(request))
+      budget.bytes -= sizeOf(request)
     }
   }
 }
