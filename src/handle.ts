@@ -7,7 +7,7 @@ import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
 import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
-import { parsePet, type Seed, validateNewPets, validateSeed } from './pets/pet.ts'
+import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
 import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 
@@ -99,16 +99,15 @@ export class PetstoreHandle implements Petstore {
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#tenant.context
     // All at once, so that a snapshot takes them in one write.
-    const adding = valid('newPets', validateNewPets(newPets)).map((pet) => store.add(pet))
+    const adding = valid('pets', validateNewPets(newPets)).map((pet) => store.add(pet))
     const outcomes = await Promise.all(adding)
     return outcomes.map(petIn)
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
-    const tenant = this.#tenant
-    const { options, context, faults, requestLog } = tenant
-    const pets = newPets === undefined ? options.pets : valid('newPets', validateSeed(newPets))
-    await resetStore(tenant, pets)
+    const { options, context, faults, requestLog } = this.#tenant
+    const pets = newPets === undefined ? options.pets : valid('pets', validateSeed(newPets))
+    if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
     context.getPetState = options.getPetState
     faults.clear()
     requestLog.clear()
@@ -147,19 +146,19 @@ export class PetstoreHandle implements Petstore {
   }
 }
 
+const WHY_NOT_ADDED = {
+  store_full: 'the store has no room for it',
+  storage_failed: 'it could not be stored',
+  outcome_unknown: 'it may have been added',
+}
+
 /** The pet that was added, or an error that names it by its place. */
 function petIn(added: Added, at: number, all: readonly Added[]): Pet {
   if (added.ok) return parsePet(added.json)
-  const pet = `Cannot add pet ${at + 1} of ${all.length}`
-  if (added.reason === 'store_full')
-    throw withCode('store_full', new RangeError(`${pet}: the store has no room for it`))
-  const outcome = added.reason === 'outcome_unknown' ? 'may have been added' : 'could not be stored'
-  throw withCode('storage_failed', new Error(`${pet}: it ${outcome}`))
-}
-
-/** Replaces the pets of a petstore, and nothing else. */
-export async function resetStore({ context, options }: Core, pets: readonly Seed[]): Promise<void> {
-  if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
+  const { reason } = added
+  const message = `Cannot add pet ${at + 1} of ${all.length}: ${WHY_NOT_ADDED[reason]}`
+  if (reason === 'store_full') throw withCode(reason, new RangeError(message))
+  throw withCode('storage_failed', new Error(message))
 }
 
 export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {

@@ -3,7 +3,7 @@ import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { messageOf } from './guards.ts'
-import { type Core, noRoomFor, PetstoreHandle, resetStore, stored } from './handle.ts'
+import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
 import type { Limits } from './http/limits.ts'
@@ -66,7 +66,7 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   const core = assemble(base, store)
   const server = makeServer(core, core.service, limits)
   try {
-    if (store.size === 0 && pets.length > 0) await resetStore(core, pets)
+    if (store.size === 0 && pets.length > 0) await new PetstoreHandle(core).reset()
     if (options.store && pets.length > 0) await stored(store.get(1)) // fills it
     const { url, bound } = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)

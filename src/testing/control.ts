@@ -1,17 +1,21 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isIP } from 'node:net'
 import { errorReply } from '../api/errors.ts'
 import { type Awaitable, hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
-import { checkMembers, integer, isNumber, misuse, rule, valid } from '../options.ts'
-import { type Parsed, parseJsonBytes } from '../pets/json.ts'
-import { petJson, validateNewPets, validateSeed } from '../pets/pet.ts'
+import { checkMembers, integer, isNumber, misuse, rule } from '../options.ts'
+import { parseJsonBytes } from '../pets/json.ts'
+import { petJson } from '../pets/pet.ts'
 import type { Pet, Petstore, PetstoreErrorCode } from '../types.ts'
 import { FILTERS } from './requests.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
-interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
+interface Unchecked extends Pick<
+  Petstore,
+  'pets' | 'clearRequests' | 'pendingFaults' | 'clearFaults'
+> {
+  add(newPets: unknown): Promise<Pet[]>
+  reset(newPets?: unknown): Promise<void>
   inject(fault: unknown): void
   getPetState: unknown
   waitForRequests(count: number, options: object): Promise<unknown>
@@ -27,15 +31,17 @@ const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: number, code:
   store_full: [507, 'store_full'],
 }
 
+const PETS = 'an array of NewPet'
+
 type Task = (call: Call) => Awaitable<string | void>
 type Row = readonly [Route['method'], path: string, status: number, task: Task]
 
 /** The test controls over HTTP: they are not logged, and need no key unless each has a store. */
 export function controls(petstore: Unchecked): Route[] {
-  const list = () => JSON.stringify(rows.map(([method, path]) => ({ method, path })))
+  const list = () => JSON.stringify(routes, ['method', 'path'])
   const reset: Task = ({ body }) =>
-    petstore.reset(body.length === 0 ? undefined : readPets(body, validateSeed))
-  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body, validateNewPets)))
+    petstore.reset(body.length === 0 ? undefined : readJson(body, PETS))
+  const add: Task = async ({ body }) => jsonOf(await petstore.add(readJson(body, PETS)))
   const inject: Task = ({ body }) => {
     petstore.inject(readJson(body, 'a fault'))
     return JSON.stringify(petstore.pendingFaults.at(-1))
@@ -55,7 +61,8 @@ export function controls(petstore: Unchecked): Route[] {
     ['DELETE', '/faults', 204, petstore.clearFaults],
     ['PUT', '/get-pet', 204, setGetPetState],
   ]
-  return rows.map(routeOf)
+  const routes = rows.map(routeOf)
+  return routes
 }
 
 function routeOf([method, path, status, task]: Row): Route {
@@ -76,10 +83,6 @@ function routeOf([method, path, status, task]: Row): Route {
 /** Pets with exact integers, which JSON.stringify does not write. */
 function jsonOf(pets: readonly Pet[]): string {
   return `[${pets.map((pet) => petJson(pet.id, pet)).join(',')}]`
-}
-
-function readPets<T>(body: Buffer, validate: (input: unknown) => Parsed<T>): T {
-  return valid('The body', validate(readJson(body, 'an array of NewPet')))
 }
 
 function readJson(body: Buffer, mustBe: string): unknown {
@@ -112,6 +115,9 @@ function read(name: string, text: string): string | number | null {
   return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
 }
 
+// No browser looks up a name that ends in digits, or in brackets: it is an IP address.
+const LOCAL_HOST = /^(?:localhost|[\d.]+|\[[\da-f:.]+\])(?::\d*)?$/i
+
 /**
  * Whether a web page may have sent a request. Its browser says so in Origin or Sec-Fetch-Site (W3C
  * Fetch Metadata) or, after DNS rebinding, in the Host.
@@ -119,6 +125,5 @@ function read(name: string, text: string): string | number | null {
 export function isFromWebPage(headers: IncomingHttpHeaders, isOnLoopback: boolean): boolean {
   const { origin, host = 'localhost', 'sec-fetch-site': site = 'none' } = headers
   if (origin !== undefined || (site !== 'none' && site !== 'same-origin')) return true
-  const name = host.replace(/:\d*$/, '').replace(/[[\]]/g, '')
-  return isOnLoopback && !/^localhost$/i.test(name) && isIP(name) === 0
+  return isOnLoopback && !LOCAL_HOST.test(host)
 }

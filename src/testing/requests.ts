@@ -1,26 +1,20 @@
 import type { Keyring } from '../http/bearer.ts'
-import type { RequestHead, RequestRecord } from '../http/dispatch.ts'
+import { NO_BODY, type RequestHead, type RequestRecord } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, isNumber, oneOf, rule } from '../options.ts'
-import { type Rule, withCode } from '../options.ts'
+import { check, checkMembers, integer, oneOf, type Rule, rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { memberViolations, parameterViolations } from './violations.ts'
+import { violationsOf } from './violations.ts'
 
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
 const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON, each counted as a byte
 const MAX_BODY_BYTES = 2 ** 20
-const STATUS = integer(100, 599)
 export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
-  status: rule(
-    `${STATUS.mustBe}, or null`,
-    (value): value is number | null => isNumber(value) || value === null,
-    (status) => status === null || STATUS.isInRange(status),
-  ),
+  status: orElse(integer(100, 599), null),
   petId: integer(1, MAX_ID),
   key: integer(0, 1_000_000),
 }
@@ -29,6 +23,15 @@ const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
+
+/** A rule that admits one more value. */
+export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown): Rule<unknown> {
+  return rule(
+    `${mustBe}, or ${other}`,
+    (value): value is unknown => value === other || isType(value),
+    (value) => !isType(value) || isInRange(value),
+  )
+}
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
@@ -99,12 +102,13 @@ export class RequestLog {
   }
 
   #describeMiss(count: number, { timeout: _, ...filters }: WaitOptions): string {
-    const given = Object.entries(filters).filter(([, value]) => value !== undefined)
-    const wanted = given.map(([name, value]) => `, ${name} ${value}`).join('')
+    const wanted = Object.entries(filters).map(([name, value]) =>
+      value === undefined ? '' : `, ${name} ${value}`,
+    )
     const latest = [...this.#requests].slice(-SHOWN_REQUESTS)
     const lines = latest.map(([head, request]) => `\n  ${this.#describe(head, request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
-    return `Waited for ${count} requests${wanted}; ${came}`
+    return `Waited for ${count} requests${wanted.join('')}; ${came}`
   }
 
   #describe({ method, target }: RequestHead, request: RecordedRequest | undefined): string {
@@ -121,13 +125,13 @@ export class RequestLog {
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
   add(record: RequestRecord): void {
-    const { head, operation = '', key = null, content = Buffer.alloc(0) } = record
+    const { head, operation = '', key = null, content = NO_BODY } = record
     const { reply, started = 0, ms } = record
     if (head === undefined) return
     if (started < this.#clearedAt) return void this.#requests.delete(head)
     const { redact } = this.#keyring
     const { path, query } = readTarget(head.target)
-    const violations = [...parameterViolations(operation, query), ...memberViolations(content)]
+    const { parameters, members } = violationsOf(operation, query, content)
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization'
@@ -144,7 +148,7 @@ export class RequestLog {
       body: redact(content.toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
       duration: ms,
-      violations: violations.map(redact),
+      violations: [...parameters, ...members].map(redact),
     }
     this.#requests.set(head, request)
     this.#count++

@@ -1,6 +1,6 @@
 import { isApiKey, Keyring, tokenOf } from '../http/bearer.ts'
 import { countingReport, type Log } from '../http/log.ts'
-import { misuse, type Options, withCode } from '../options.ts'
+import { check, isNumber, isString, misuse, type Options, rule } from '../options.ts'
 import type { Budget, LocalStore } from '../pets/store.ts'
 import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
@@ -41,15 +41,19 @@ export class Stores<T extends Tenant> {
    * @throws RangeError if there is no room for a single one.
    */
   constructor(shared: T, open: (keyring: Keyring, budget: Budget) => T) {
-    const maxBytes = shared.options.maxStore
+    const { maxStore } = shared.options
+    const newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
+    const mustBe = `at least ${newBytes}, what the store of one key takes`
+    check(
+      'maxStore',
+      maxStore,
+      rule(mustBe, isNumber, (bytes) => bytes >= newBytes),
+    )
     this.#shared = shared
     this.#open = open
-    this.#newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
-    this.#budget = { maxBytes, bytes: 0 }
+    this.#newBytes = newBytes
+    this.#budget = { maxBytes: maxStore, bytes: 0 }
     this.#warn = countingReport(shared.log, 'warn')
-    if (this.#newBytes <= maxBytes) return
-    const message = `maxStore must be at least ${this.#newBytes}, what the store of one key takes`
-    throw withCode('invalid_option', new RangeError(message))
   }
 
   get size(): number {
@@ -60,21 +64,28 @@ export class Stores<T extends Tenant> {
     return this.#budget.bytes
   }
 
-  /** @throws TypeError if a key is not valid. */
-  check(key: string): void {
-    if (typeof key === 'string' && this.#isValid(key)) return
-    throw misuse('key must be a valid API key')
+  /**
+   * The index of a key.
+   *
+   * @throws TypeError if the key is not valid.
+   */
+  check(key: string): number {
+    const index = isString(key) ? this.#indexOf(key) : undefined
+    if (index === undefined) throw misuse('key must be a valid API key')
+    return index
   }
 
-  #isValid(key: string): boolean {
+  /** The index of a valid key. Where any is valid, they are numbered as they open. */
+  #indexOf(key: string): number | undefined {
     const { context, keyring } = this.#shared
-    return context.isAnyKeyValid ? isApiKey(key) : keyring.indexOf(key) !== undefined
+    if (!context.isAnyKeyValid) return keyring.indexOf(key)
+    return isApiKey(key) ? this.#opened : undefined
   }
 
   /** The tenant of the valid key in an `Authorization` header. */
   in(authorization?: string): T | undefined {
     const key = tokenOf(authorization)
-    return this.#isValid(key) ? this.of(key) : undefined
+    return this.#indexOf(key) === undefined ? undefined : this.of(key)
   }
 
   /**
@@ -93,7 +104,7 @@ export class Stores<T extends Tenant> {
   onKeysReplaced(): void {
     this.#shared.context.isAnyKeyValid = false
     for (const [key, { keyring }] of this.#tenants) {
-      const index = this.#shared.keyring.indexOf(key)
+      const index = this.#indexOf(key)
       if (index === undefined) this.close(key)
       else keyring.replace([key], index)
     }
@@ -114,16 +125,13 @@ export class Stores<T extends Tenant> {
   }
 
   #openFor(key: string): T {
-    this.check(key)
+    const index = this.check(key)
     for (const longestUnused of this.#tenants.keys()) {
       if (this.#budget.bytes + this.#newBytes <= this.#budget.maxBytes) break
       this.close(longestUnused)
       this.#warn('stores that were closed, the longest unused first, to make room for others')
     }
     this.#budget.bytes += TENANT_OVERHEAD
-    const { context, keyring } = this.#shared
-    // Where any key is valid, they are numbered as they open.
-    const index = context.isAnyKeyValid ? this.#opened : keyring.indexOf(key)
     this.#opened++
     return this.#open(new Keyring([key], index), this.#budget)
   }

@@ -157,7 +157,7 @@ test('an invalid body is refused with its reason, and changes nothing', async (t
   for (const [path, body, code, message] of [
     ['/reset', '[', 'bad_request', /^The body must be an array of NewPet: Unexpected end/],
     ['/reset', ' ', 'bad_request', noPets],
-    ['/reset', 'null', 'invalid_pet', noPets],
+    ['/reset', 'null', 'invalid_pet', /^pets must be an array of NewPet: ./],
     ['/reset', '[{}]', 'invalid_pet', noName],
     ['/pets', '', 'bad_request', noPets],
     ['/pets', `[${REX},3]`, 'invalid_pet', /: in item 2, a pet must be an object$/],
@@ -512,10 +512,10 @@ test('ids of restored pets must all be there and ascend', async (t) => {
     [`in item 2, ${NONE_HAS}`, TOM, first],
   ] as const) {
     const answer = await call('POST', '/reset', pets)
-    const message = `The body must be an array of NewPet: ${why}`
+    const message = `pets must be an array of NewPet: ${why}`
     assert.equal(assertError(answer, 400, 'invalid_pet'), message)
     const reset: Promise<unknown> = Reflect.apply(petstore.reset, undefined, [pets])
-    await assert.rejects(reset, { message: `newPets must be an array of NewPet: ${why}` })
+    await assert.rejects(reset, { message: `pets must be an array of NewPet: ${why}` })
     assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
   }
   await assert.rejects(petstore.add([first]), { code: 'invalid_pet' })

@@ -316,7 +316,8 @@ describe('where the stores share --max-store', () => {
     await using petstore = await startPetstore({ ...options, journal: 0, maxStore: bytes })
     await petstore.reset()
     assert.deepEqual(namesIn(petstore), ['Rex'])
-    const message = `maxStore must be at least ${bytes}, what the store of one key takes`
+    const wrong = `maxStore ${bytes - 1} must be at least ${bytes}`
+    const message = `${wrong}, what the store of one key takes`
     const refused = { name: 'RangeError', code: 'invalid_option', message }
     assert.throws(() => createPetstore({ ...options, maxStore: bytes - 1 }), refused)
     await assert.rejects(startPetstore({ ...options, maxStore: bytes - 1 }), refused)
