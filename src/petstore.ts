@@ -66,8 +66,10 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
   const core = assemble(base, store)
   const server = makeServer(core, core.service, limits)
   try {
-    if (store.size === 0 && pets.length > 0) await new PetstoreHandle(core).reset()
-    if (options.store && pets.length > 0) await stored(store.get(1)) // fills it
+    if (pets.length > 0) {
+      if (store.size === 0) await new PetstoreHandle(core).reset()
+      if (options.store) await stored(store.get(1)) // fills it
+    }
     const { url, bound } = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core, {
@@ -116,11 +118,11 @@ function assemble(base: Base, store: Context['store']): Core {
 /** @param budget Of all stores, if there is one for each key: this is then one of them. */
 function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
   const { options, keyring, log } = base
-  const { basePath, strict, delay, cors, maxBody, journal } = options
+  const { basePath, cors, maxBody, journal } = options
   const context: Context = { ...options, store, isDraining: false }
   const table = routes(context)
-  if (strict) makeStrict(table)
-  const faults = new Faults(table, delay)
+  if (options.strict) makeStrict(table)
+  const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(journal, keyring, budget)
   const record = (request: RequestRecord) => {
     log.request?.(request)
@@ -164,8 +166,8 @@ const MAX_CONTROL_BODY = 64 * 2 ** 20
 
 /** Starts the test controls if they are wanted. */
 async function startControls(core: Core, limits?: Limits) {
-  const { options, service, stores } = core
-  const { controlPort, controlHost } = options
+  const { service, stores } = core
+  const { controlPort, controlHost } = core.options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
   const serviceOf = (tenant: Core): Service => ({

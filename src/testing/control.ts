@@ -9,11 +9,10 @@ import { petJson } from '../pets/pet.ts'
 import type { Pet, Petstore, PetstoreErrorCode } from '../types.ts'
 import { FILTERS } from './requests.ts'
 
+type WithoutArguments = 'pets' | 'clearRequests' | 'pendingFaults' | 'clearFaults'
+
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
-interface Unchecked extends Pick<
-  Petstore,
-  'pets' | 'clearRequests' | 'pendingFaults' | 'clearFaults'
-> {
+interface Unchecked extends Pick<Petstore, WithoutArguments> {
   add(newPets: unknown): Promise<Pet[]>
   reset(newPets?: unknown): Promise<void>
   inject(fault: unknown): void

@@ -5,7 +5,7 @@ import { errorReply } from '../api/errors.ts'
 import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
+import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
 import { misuse, oneOf, rule } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
@@ -57,14 +57,12 @@ function checkFault(input: unknown): asserts input is Fault {
   const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
   const ofError = [fault.code, fault.message, fault.headers]
-  if (operation === undefined)
-    throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
+  check('operation', operation, RULES.operation) // it is required
   if (petId !== undefined && operation !== 'getPet')
-    throw misuse('petId must be with the operation getPet: no other has one')
+    throw misuse('petId must be with the operation getPet')
   if (!hasResponse && delay === undefined && !hangUp)
     throw misuse('fault must have a status, a delay, hangUp or a body')
-  if (hasResponse && hangUp)
-    throw misuse('hangUp must be without status and body: there is no response')
+  if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
   if (status === undefined && ofError.some((member) => member !== undefined))
     throw misuse('code, message and headers must be with a status')
   if (retryAfter !== undefined && status !== 429 && status !== 503)

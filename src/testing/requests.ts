@@ -1,7 +1,7 @@
 import type { Keyring } from '../http/bearer.ts'
 import { NO_BODY, type RequestHead, type RequestRecord } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, oneOf, type Rule, rule, withCode } from '../options.ts'
+import { check, checkMembers, integer, oneOf, type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
@@ -26,11 +26,11 @@ const CREDENTIALS = /^(bearer |basic |digest |).*/is
 
 /** A rule that admits one more value. */
 export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown): Rule<unknown> {
-  return rule(
-    `${mustBe}, or ${other}`,
-    (value): value is unknown => value === other || isType(value),
-    (value) => !isType(value) || isInRange(value),
-  )
+  return {
+    mustBe: `${mustBe}, or ${other}`,
+    isType: (value): value is unknown => value === other || isType(value),
+    isInRange: (value) => !isType(value) || isInRange(value),
+  }
 }
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
@@ -39,7 +39,7 @@ type Wait = (reason?: 'timeout' | 'closed') => void
 /** The latest requests, limited in number and in size. */
 export class RequestLog {
   readonly #maxLength: number
-  readonly #keyring: Keyring
+  readonly #redact: Keyring['redact']
   readonly #waits = new Set<Wait>()
   // In the order of arrival; undefined while they are in flight.
   readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
@@ -48,14 +48,10 @@ export class RequestLog {
   #clearedAt = 0
   #isClosed = false
 
-  constructor(
-    maxLength: number,
-    keyring: Keyring,
-    budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 },
-  ) {
+  constructor(maxLength: number, { redact }: Keyring, shared?: Budget) {
     this.#maxLength = maxLength
-    this.#keyring = keyring
-    this.#budget = budget
+    this.#redact = redact
+    this.#budget = shared ?? { maxBytes: MAX_SIZE, bytes: 0 }
   }
 
   get requests(): RecordedRequest[] {
@@ -112,7 +108,7 @@ export class RequestLog {
   }
 
   #describe({ method, target }: RequestHead, request: RecordedRequest | undefined): string {
-    const line = this.#keyring.redact(`${method} ${target}`)
+    const line = this.#redact(`${method} ${target}`)
     if (request === undefined) return `${line} in flight`
     const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
     return `${line} ${request.status ?? 'no response'} ${body}`.trimEnd()
@@ -129,7 +125,7 @@ export class RequestLog {
     const { reply, started = 0, ms } = record
     if (head === undefined) return
     if (started < this.#clearedAt) return void this.#requests.delete(head)
-    const { redact } = this.#keyring
+    const redact = this.#redact
     const { path, query } = readTarget(head.target)
     const { parameters, members } = violationsOf(operation, query, content)
     const headers = Object.entries(head.headers).map(([name, value]) => [

@@ -36,10 +36,7 @@ export class Stores<T extends Tenant> {
   readonly #tenants = new Map<string, T>() // by key, the longest unused first
   #opened = 0
 
-  /**
-   * @param shared Has the keys, and the pets of a new tenant.
-   * @throws RangeError if there is no room for a single one.
-   */
+  /** @param shared Has the keys, and the pets of a new tenant, for which there must be room. */
   constructor(shared: T, open: (keyring: Keyring, budget: Budget) => T) {
     const { maxStore } = shared.options
     const newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
@@ -64,11 +61,7 @@ export class Stores<T extends Tenant> {
     return this.#budget.bytes
   }
 
-  /**
-   * The index of a key.
-   *
-   * @throws TypeError if the key is not valid.
-   */
+  /** The index of a key. Throws a TypeError if it is not valid. */
   check(key: string): number {
     const index = isString(key) ? this.#indexOf(key) : undefined
     if (index === undefined) throw misuse('key must be a valid API key')
@@ -88,11 +81,7 @@ export class Stores<T extends Tenant> {
     return this.#indexOf(key) === undefined ? undefined : this.of(key)
   }
 
-  /**
-   * The tenant of a key.
-   *
-   * @throws TypeError if the key is not valid.
-   */
+  /** The tenant of a key. Throws a TypeError if it is not valid. */
   of(key: string): T {
     const tenant = this.#tenants.get(key) ?? this.#openFor(key)
     this.#tenants.delete(key)

@@ -40,8 +40,8 @@ function membersOf(json: string): string[] {
   const withoutEscapes = json.replace(/\\./g, '__') // as long, and each quote ends a string
   let depth = 0
   for (const { 0: token, 1: name, index } of withoutEscapes.matchAll(NAME_OR_STRING_OR_BRACKET)) {
-    if (token === '{' || token === '[') depth++
-    else if (token === '}' || token === ']') depth--
+    if ('{['.includes(token)) depth++
+    else if ('}]'.includes(token)) depth--
     else if (name !== undefined && depth === 1)
       names.push(String(JSON.parse(json.slice(index, index + name.length))))
   }

@@ -577,7 +577,7 @@ const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
 const DELAYS =
   'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
 const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
-const NO_PET = 'petId must be with the operation getPet: no other has one'
+const NO_PET = 'petId must be with the operation getPet'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
 const KNOWN =
   'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +
@@ -586,7 +586,7 @@ const NO_STATUS = 'code, message and headers must be with a status'
 const HEADERS =
   'must be an object of valid header names and values, except those that the server sends itself'
 const NO_RETRY = 'retryAfter must be with status 429 or 503'
-const NO_ANSWER = 'hangUp must be without status and body: there is no response'
+const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const TIMES = "times 'never' must be an integer from 1 to 1000000, or always"
 const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
@@ -594,7 +594,7 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', 'fault null must be an object', null],
   ['TypeError', "fault 'x' must be an object", 'x'],
   ['TypeError', 'fault must be an object, not an array', [], [FAULT]],
-  ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
+  ['TypeError', `operation undefined ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['TypeError', `operation null ${OPERATIONS}`, { ...FAULT, operation: null }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
