@@ -99,14 +99,14 @@ export class PetstoreHandle implements Petstore {
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#tenant.context
     // All at once, so that a snapshot takes them in one write.
-    const adding = valid('pets', validateNewPets(newPets)).map((pet) => store.add(pet))
+    const adding = valid(validateNewPets(newPets)).map((pet) => store.add(pet))
     const outcomes = await Promise.all(adding)
     return outcomes.map(petIn)
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options, context, faults, requestLog } = this.#tenant
-    const pets = newPets === undefined ? options.pets : valid('pets', validateSeed(newPets))
+    const pets = newPets === undefined ? options.pets : valid(validateSeed(newPets))
     if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
     context.getPetState = options.getPetState
     faults.clear()
