@@ -152,8 +152,7 @@ function withStorePerKey(core: Core): Core {
   })
   const pick = ({ target, headers }: RequestHead) => {
     const { secured } = service.router.match(readTarget(target).path)
-    const tenant = secured ? stores.in(headers.authorization) : undefined
-    return (tenant ?? core).service
+    return secured ? stores.ofHeader(headers.authorization).service : service
   }
   return { ...core, stores, service: { ...service, pick } }
 }
@@ -180,9 +179,9 @@ async function startControls(core: Core, limits?: Limits) {
     refuse,
     onBug: service.onBug,
   })
-  // Without a valid key, it is the service of all keys, which refuses the request.
-  const pick = ({ headers }: RequestHead) => serviceOf(stores?.in(headers.authorization) ?? core)
-  const server = makeServer(core, { ...serviceOf(core), pick: stores && pick }, limits)
+  const pick =
+    stores && (({ headers }: RequestHead) => serviceOf(stores.ofHeader(headers.authorization)))
+  const server = makeServer(core, { ...serviceOf(core), pick }, limits)
   const { url, bound } = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
   return { url, bound, server }

@@ -115,7 +115,7 @@ function read(name: string, text: string): string | number | null {
   return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
 }
 
-// No browser looks up a name that ends in digits, or in brackets: it is an IP address.
+// Browsers take digits and dots, or brackets, for an IP address, and look up no name.
 const LOCAL_HOST = /^(?:localhost|[\d.]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 /**

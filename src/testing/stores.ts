@@ -41,11 +41,8 @@ export class Stores<T extends Tenant> {
     const { maxStore } = shared.options
     const newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
     const mustBe = `at least ${newBytes}, what the store of one key takes`
-    check(
-      'maxStore',
-      maxStore,
-      rule(mustBe, isNumber, (bytes) => bytes >= newBytes),
-    )
+    const room = rule(mustBe, isNumber, (bytes) => bytes >= newBytes)
+    check('maxStore', maxStore, room)
     this.#shared = shared
     this.#open = open
     this.#newBytes = newBytes
@@ -75,10 +72,10 @@ export class Stores<T extends Tenant> {
     return isApiKey(key) ? this.#opened : undefined
   }
 
-  /** The tenant of the valid key in an `Authorization` header. */
-  in(authorization?: string): T | undefined {
+  /** The tenant of the valid key in an `Authorization` header; without one, the shared one. */
+  ofHeader(authorization?: string): T {
     const key = tokenOf(authorization)
-    return this.#indexOf(key) === undefined ? undefined : this.of(key)
+    return this.#indexOf(key) === undefined ? this.#shared : this.of(key)
   }
 
   /** The tenant of a key. Throws a TypeError if it is not valid. */
