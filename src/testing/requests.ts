@@ -72,32 +72,33 @@ export class RequestLog {
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
     check('count', count, integer(0, this.#maxLength, ', the option journal'))
     checkMembers('options', options, WAIT_RULES)
+    const { timeout = 4_000, ...filters } = options
     return new Promise((resolve, reject) => {
       const wait: Wait = (reason) => {
-        const found = this.#find(options)
+        const found = this.#find(filters)
         if (found.length >= count) resolve(structuredClone(found))
         else if (reason === undefined) return
-        else reject(withCode(reason, new Error(this.#describeMiss(count, options))))
+        else reject(withCode(reason, new Error(this.#describeMiss(count, filters))))
         clearTimeout(timer)
         this.#waits.delete(wait)
       }
-      const timer = setTimeout(wait, options.timeout ?? 4_000, 'timeout')
+      const timer = setTimeout(wait, timeout, 'timeout')
       this.#waits.add(wait)
       wait(this.#isClosed ? 'closed' : undefined)
     })
   }
 
-  #find(options: WaitOptions): RecordedRequest[] {
+  #find(filters: WaitOptions): RecordedRequest[] {
     const recorded = [...this.#requests.values()].filter((one) => one !== undefined)
     return recorded.filter((one) => {
-      const { operation = one.operation, status = one.status, key = one.key, petId } = options
+      const { operation = one.operation, status = one.status, key = one.key, petId } = filters
       const isOfPet = one.operation === 'getPet' && one.path.endsWith(`/${petId}`)
       if (petId !== undefined && !isOfPet) return false
       return one.operation === operation && one.status === status && one.key === key
     })
   }
 
-  #describeMiss(count: number, { timeout: _, ...filters }: WaitOptions): string {
+  #describeMiss(count: number, filters: WaitOptions): string {
     const wanted = Object.entries(filters).map(([name, value]) =>
       value === undefined ? '' : `, ${name} ${value}`,
     )
