@@ -1,54 +1,57 @@
 import type { RequestListener } from 'node:http'
 import type { Context } from './api/operations.ts'
 import { type Awaitable, messageOf } from './guards.ts'
+import type { Keyring } from './http/bearer.ts'
 import type { Service } from './http/dispatch.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
-import type { HttpServer } from './http/server.ts'
 import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
 import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
 import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 
-/** All that a petstore is made of. */
+/** All that a petstore is made of, but its sockets. */
 export interface Core extends Tenant {
-  readonly options: Options
-  readonly log: Log
+  readonly openLog: (keyring: Keyring) => Log
   readonly context: Context
   readonly service: Service
   readonly stores?: Stores<Core>
-  url: string
-  controlUrl?: string
-  server?: HttpServer
-  controlServer?: HttpServer
 }
 
+/** Where a petstore is reached. */
+interface Listeners {
+  readonly url: string
+  readonly controlUrl?: string | undefined
+  stop(drain: number): Promise<number> // of requests that were cut off
+}
+
+// RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
+const NO_HOST = 'petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
 /** Its functions are members, not methods, so that each works alone. */
 export class PetstoreHandle implements Petstore {
   apiKey: string
+  readonly url: string
+  readonly controlUrl: string | undefined
   readonly log: Petstore['log']
   readonly fetch: Petstore['fetch']
   readonly #core: Core
+  readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
 
   /** @param key Makes it the petstore of this key alone. */
-  constructor(core: Core, key?: string) {
-    this.apiKey = key ?? core.options.apiKeys[0] ?? ''
+  constructor(core: Core, listeners?: Listeners, key?: string) {
+    const { apiKeys, basePath } = core.options
+    this.apiKey = key ?? apiKeys[0] ?? ''
+    this.url = listeners?.url ?? `http://${NO_HOST}${basePath}`
+    this.controlUrl = listeners?.controlUrl
     this.log = core.log
     this.fetch = createFetch(core.service)
     this.#core = core
+    this.#listeners = listeners
     this.#isOfKey = key !== undefined
-  }
-
-  get url(): string {
-    return this.#core.url
-  }
-
-  get controlUrl(): string | undefined {
-    return this.#core.controlUrl
   }
 
   /** What its key has to itself, or else all keys together. */
@@ -59,8 +62,8 @@ export class PetstoreHandle implements Petstore {
   readonly of = (key: string): Petstore => {
     const { stores } = this.#core
     if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
-    if (typeof key !== 'string' || !stores.isValid(key)) throw misuse('key must be a valid API key')
-    return new PetstoreHandle(this.#core, key)
+    stores.check(key)
+    return new PetstoreHandle(this.#core, this.#listeners, key)
   }
 
   readonly listener: RequestListener = (req, res) =>
@@ -96,14 +99,14 @@ export class PetstoreHandle implements Petstore {
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#tenant.context
     // All at once, so that a snapshot takes them in one write.
-    const adding = valid('newPets', validateNewPets(newPets)).map((pet) => store.add(pet))
+    const adding = valid(validateNewPets(newPets)).map((pet) => store.add(pet))
     const outcomes = await Promise.all(adding)
     return outcomes.map(petIn)
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options, context, faults, requestLog } = this.#tenant
-    const pets = newPets === undefined ? options.pets : valid('newPets', validateSeed(newPets))
+    const pets = newPets === undefined ? options.pets : valid(validateSeed(newPets))
     if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
     context.getPetState = options.getPetState
     faults.clear()
@@ -126,16 +129,16 @@ export class PetstoreHandle implements Petstore {
 
   readonly close = async (drain = 0): Promise<number> => {
     check('drain', drain, DRAIN)
-    const { stores, context, log, server, controlServer } = this.#core
+    const { stores, context, log } = this.#core
     if (this.#isOfKey) {
       stores?.close(this.apiKey)
       return 0
     }
     context.isDraining = true
-    const [cutOff = 0] = await Promise.all([server?.stop(drain), controlServer?.stop(0)])
+    const cutOff = await this.#listeners?.stop(drain)
     stores?.closeAll()
     await stored(closeTenant(this.#core)).finally(() => log.flush())
-    return cutOff
+    return cutOff ?? 0
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -143,14 +146,19 @@ export class PetstoreHandle implements Petstore {
   }
 }
 
+const WHY_NOT_ADDED = {
+  store_full: 'the store has no room for it',
+  storage_failed: 'it could not be stored',
+  outcome_unknown: 'it may have been added',
+}
+
 /** The pet that was added, or an error that names it by its place. */
 function petIn(added: Added, at: number, all: readonly Added[]): Pet {
   if (added.ok) return parsePet(added.json)
-  const pet = `Cannot add pet ${at + 1} of ${all.length}`
-  if (added.reason === 'store_full')
-    throw withCode('store_full', new RangeError(`${pet}: the store has no room for it`))
-  const outcome = added.reason === 'outcome_unknown' ? 'may have been added' : 'could not be stored'
-  throw withCode('storage_failed', new Error(`${pet}: it ${outcome}`))
+  const { reason } = added
+  const message = `Cannot add pet ${at + 1} of ${all.length}: ${WHY_NOT_ADDED[reason]}`
+  if (reason === 'store_full') throw withCode(reason, new RangeError(message))
+  throw withCode('storage_failed', new Error(message))
 }
 
 export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {

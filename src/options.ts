@@ -151,14 +151,14 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
   const hasGeneratedKey = given.apiKeys === undefined
-  const pets = valid('pets', validateSeed(given.pets ?? []))
+  const pets = valid(validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }
 }
 
 /** The pets; throws an error that names the first invalid one. */
-export function valid<T>(name: string, pets: Parsed<T>): T {
+export function valid<T>(pets: Parsed<T>): T {
   if (pets.ok) return pets.value
-  const message = `${name} must be an array of NewPet: ${pets.reason}`
+  const message = `pets must be an array of NewPet: ${pets.reason}`
   throw withCode('invalid_pet', new TypeError(message))
 }
 

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
@@ -6,7 +7,7 @@ import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
 import type { Limits } from './http/limits.ts'
-import { countingReport, createLog, type Log } from './http/log.ts'
+import { countingReport, createLog } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
@@ -43,7 +44,58 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const base = baseOf(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(assemble({ ...base, store: makeStore(base) }))
+  return new PetstoreHandle(assemble(base, makeStore(base)))
+}
+
+/** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
+export interface Launched extends Core {
+  readonly petstore: Petstore
+  readonly bound: string
+  readonly boundControls: string | undefined
+}
+
+/** @internal */
+export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
+  const options = readOptions(given, RULES)
+  const { basePath, snapshot, maxStore, pets } = options
+  const base = baseOf(options)
+  const store =
+    snapshot === undefined
+      ? makeStore(base)
+      : await stored(openSnapshotStore(snapshot, maxStore, base.log.event))
+  const core = assemble(base, store)
+  const server = makeServer(core, core.service, limits)
+  try {
+    if (pets.length > 0) {
+      if (store.size === 0) await new PetstoreHandle(core).reset()
+      if (options.store) await stored(store.get(1)) // fills it
+    }
+    const { url, bound } = await server.listen(options.port, options.host)
+    const controls = await startControls(core, limits)
+    const petstore = new PetstoreHandle(core, {
+      url: url + basePath,
+      controlUrl: controls?.url,
+      async stop(drain) {
+        const [cutOff] = await Promise.all([server.stop(drain), controls?.server.stop(0)])
+        return cutOff
+      },
+    })
+    return { ...core, petstore, bound: bound + basePath, boundControls: controls?.bound }
+  } catch (error) {
+    await Promise.allSettled([server.stop(0), store.close()])
+    throw error
+  }
+}
+
+type Base = Pick<Core, 'options' | 'openLog' | 'keyring' | 'log'>
+
+/** What a petstore has before its store. */
+function baseOf(
+  options: Options,
+  openLog: Core['openLog'] = createLog(options.log, options.logStream ?? process.stdout),
+  keyring: Keyring = new Keyring(options.apiKeys),
+): Base {
+  return { options, openLog, keyring, log: openLog(keyring) }
 }
 
 /** The store without a file, with its initial pets. */
@@ -58,79 +110,20 @@ function makeStore({ options, log }: Base): Context['store'] {
   throw noRoomFor(pets, options)
 }
 
-/** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
-export interface Launched extends Core {
-  readonly petstore: Petstore
-  readonly bound: string
-  readonly boundControls: string | undefined
-}
-
-/** @internal */
-export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
-  const options = readOptions(given, RULES)
-  const { snapshot, maxStore, pets } = options
-  const base = baseOf(options)
-  const store =
-    snapshot === undefined
-      ? makeStore(base)
-      : await stored(openSnapshotStore(snapshot, maxStore, base.log.event))
-  const core = assemble({ ...base, store })
-  const server = makeServer(core, core.service, limits)
-  core.server = server
-  try {
-    const isEmpty = store.size === 0 && pets.length > 0
-    if (isEmpty && !(await stored(store.reset(pets)))) throw noRoomFor(pets, options)
-    if (options.store && pets.length > 0) await stored(store.get(1)) // fills it
-    const { url, bound } = await server.listen(options.port, options.host)
-    core.url = url + options.basePath
-    const boundControls = await startControls(core, limits)
-    const petstore = new PetstoreHandle(core)
-    return { ...core, petstore, bound: bound + options.basePath, boundControls }
-  } catch (error) {
-    await Promise.allSettled([server.stop(0), store.close()])
-    throw error
-  }
-}
-
-// RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
-const NO_HOST = 'petstore.invalid'
-const MAX_CONTROL_BODY = 64 * 2 ** 20
-
-interface Base {
-  readonly options: Options
-  readonly openLog: (keyring: Keyring) => Log
-  readonly keyring: Keyring
-  readonly log: Log
-}
-
-function baseOf(options: Options): Base {
-  const openLog = createLog(options.log, options.logStream ?? process.stdout)
-  const keyring = new Keyring(options.apiKeys)
-  return { options, openLog, keyring, log: openLog(keyring) }
-}
-
-interface Parts extends Base {
-  readonly store: Context['store']
+function assemble(base: Base, store: Context['store']): Core {
+  const core = tenantOf(base, store)
+  return base.options.storePerKey ? withStorePerKey(core) : core
 }
 
 /** @param budget Of all stores, if there is one for each key: this is then one of them. */
-function assemble(parts: Parts, budget?: Budget): Core {
-  const { options, keyring, log, store } = parts
-  const { basePath, page, getPetState, delay, strict, cors, maxBody, journal } = options
-  const stores = options.storePerKey && budget === undefined ? storesFor(parts) : undefined
-  const context: Context = {
-    store,
-    basePath,
-    page,
-    getPetState,
-    isDraining: false,
-    get isAnyKeyValid() {
-      return stores?.isAnyKeyValid === true
-    },
-  }
+function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
+  const { options, keyring, log } = base
+  const { basePath, cors, maxBody, journal, storePerKey, hasGeneratedKey } = options
+  const isAnyKeyValid = storePerKey && hasGeneratedKey
+  const context: Context = { ...options, store, isAnyKeyValid, isDraining: false }
   const table = routes(context)
-  if (strict) makeStrict(table)
-  const faults = new Faults(table, delay)
+  if (options.strict) makeStrict(table)
+  const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(journal, keyring, budget)
   const record = (request: RequestRecord) => {
     log.request?.(request)
@@ -143,72 +136,55 @@ function assemble(parts: Parts, budget?: Budget): Core {
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
-    onBug: (error) => log.event('error', String(error instanceof Error ? error.stack : error)),
+    onBug: (error) => log.event('error', inspect(error)),
     begin: journal === 0 ? undefined : requestLog.begin,
     record: journal === 0 ? log.request : record,
   }
-  const core = { ...parts, url: `http://${NO_HOST}${basePath}`, context, faults, requestLog }
-  return stores ? { ...core, stores, service: perKey(service, stores) } : { ...core, service }
-}
-
-function storesFor({ options, openLog, keyring, log, store }: Parts): Stores<Core> {
-  const { maxStore, pets, hasGeneratedKey } = options
-  return new Stores<Core>({
-    keyring,
-    isAnyKeyValid: hasGeneratedKey,
-    maxBytes: maxStore,
-    initialBytes: store.bytes ?? 0,
-    warn: countingReport(log, 'warn'),
-    open(ofKey, budget) {
-      const own = new MemoryStore(maxStore, undefined, budget)
-      own.reset(pets)
-      const parts = { options, openLog, keyring: ofKey, log: openLog(ofKey), store: own }
-      return assemble(parts, budget)
-    },
-  })
+  return { ...base, context, faults, requestLog, service }
 }
 
 /** What needs a key goes to the service of the key that it has. */
-function perKey(service: Service, stores: Stores<Core>): Service {
+function withStorePerKey(core: Core): Core {
+  const { options, openLog, service } = core
+  const stores = new Stores(core, (keyring, budget) => {
+    const store = new MemoryStore(options.maxStore, undefined, budget)
+    store.reset(options.pets)
+    return tenantOf(baseOf(options, openLog, keyring), store, budget)
+  })
   const pick = ({ target, headers }: RequestHead) => {
     const { secured } = service.router.match(readTarget(target).path)
-    const key = secured ? stores.keyIn(headers.authorization) : undefined
-    return key === undefined ? service : stores.of(key).service
+    return secured ? stores.ofHeader(headers.authorization).service : service
   }
-  return { ...service, pick }
+  return { ...core, stores, service: { ...service, pick } }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits?: Limits): HttpServer {
-  const { maxConnections, keepAlive } = options
-  const warn = countingReport(log, 'warn')
-  return new HttpServer(service, { maxConnections, keepAlive, warn }, limits)
+  return new HttpServer(service, { ...options, warn: countingReport(log, 'warn') }, limits)
 }
 
-/** Starts the test controls if they are wanted; resolves to their address as bound. */
-async function startControls(core: Core, limits?: Limits): Promise<string | undefined> {
-  const { options, service, keyring, stores } = core
-  const { controlPort, controlHost } = options
+const MAX_CONTROL_BODY = 64 * 2 ** 20
+
+/** Starts the test controls if they are wanted. */
+async function startControls(core: Core, limits?: Limits) {
+  const { service, stores } = core
+  const { controlPort, controlHost } = core.options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
-  const serviceOf = (petstore: Petstore, keys?: Keyring): Service => ({
-    router: new Router(controls(petstore), ''),
-    authorize: (headers) =>
-      isFromWebPage(headers, isOnLoopback) ? 'forbidden' : keys?.check(headers.authorization),
+  const serviceOf = (tenant: Core): Service => ({
+    router: new Router(controls(new PetstoreHandle(tenant)), ''),
+    authorize: (headers) => {
+      if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
+      return stores && tenant.keyring.check(headers.authorization)
+    },
     cors: [],
     maxBody: MAX_CONTROL_BODY,
     refuse,
     onBug: service.onBug,
   })
-  const petstore = new PetstoreHandle(core)
-  // Where each key has a store, this one refuses what has no valid key.
-  const shared = serviceOf(petstore, stores && keyring)
-  const pick = ({ headers }: RequestHead): Service => {
-    const key = stores?.keyIn(headers.authorization)
-    return key === undefined ? shared : serviceOf(petstore.of(key))
-  }
-  core.controlServer = makeServer(core, { ...shared, pick }, limits)
-  const { url, bound } = await core.controlServer.listen(controlPort, controlHost)
-  core.controlUrl = url
+  const pick =
+    stores && (({ headers }: RequestHead) => serviceOf(stores.ofHeader(headers.authorization)))
+  const server = makeServer(core, { ...serviceOf(core), pick }, limits)
+  const { url, bound } = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
-  return bound
+  return { url, bound, server }
 }

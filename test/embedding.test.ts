@@ -120,16 +120,16 @@ for (const [name, make] of Object.entries(MAKERS)) {
       petstore.inject({ operation: '*', status: 503 })
       const wrong = [REX, { name: 1, categoryId: 2n ** 63n }]
       const message =
-        /^newPets must be an array of NewPet: in item 2, name must be a string; categoryId must be /
+        /^pets must be an array of NewPet: in item 2, name must be a string; categoryId must be /
       const error = { name: 'TypeError', code: 'invalid_pet' }
       const refuses = (change: (pets: never) => unknown, given: unknown, message: RegExp) =>
         assert.rejects(async () => Reflect.apply(change, undefined, [given]), { ...error, message })
       for (const change of [petstore.add, petstore.reset]) {
         await refuses(change, wrong, message)
         for (const given of ['', null, {}, REX])
-          await refuses(change, given, /^newPets must be an array of NewPet: /)
+          await refuses(change, given, /^pets must be an array of NewPet: /)
       }
-      await refuses(petstore.add, undefined, /^newPets must be an array of NewPet: /)
+      await refuses(petstore.add, undefined, /^pets must be an array of NewPet: /)
       assert.deepEqual(petstore.pets, [{ id: 1, ...REX }])
       assert.deepEqual([petstore.requests.length, petstore.pendingFaults.length], [1, 1])
     })

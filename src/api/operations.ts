@@ -11,7 +11,7 @@ export interface Context {
   readonly store: Store & Partial<LocalStore>
   readonly basePath: string
   readonly page: boolean
-  readonly isAnyKeyValid: boolean
+  isAnyKeyValid: boolean
   getPetState: GetPetState
   isDraining: boolean
 }

@@ -4,14 +4,18 @@ import { errorReply } from '../api/errors.ts'
 import { type Awaitable, hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
-import { checkMembers, integer, isNumber, misuse, rule, valid } from '../options.ts'
-import { type Parsed, parseJsonBytes } from '../pets/json.ts'
-import { petJson, validateNewPets, validateSeed } from '../pets/pet.ts'
+import { checkMembers, integer, isNumber, misuse, rule } from '../options.ts'
+import { parseJsonBytes } from '../pets/json.ts'
+import { petJson } from '../pets/pet.ts'
 import type { Pet, Petstore, PetstoreErrorCode } from '../types.ts'
 import { FILTERS } from './requests.ts'
 
+type WithoutArguments = 'pets' | 'clearRequests' | 'pendingFaults' | 'clearFaults'
+
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
-interface Unchecked extends Omit<Petstore, 'inject' | 'getPetState' | 'waitForRequests'> {
+interface Unchecked extends Pick<Petstore, WithoutArguments> {
+  add(newPets: unknown): Promise<Pet[]>
+  reset(newPets?: unknown): Promise<void>
   inject(fault: unknown): void
   getPetState: unknown
   waitForRequests(count: number, options: object): Promise<unknown>
@@ -27,15 +31,17 @@ const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: number, code:
   store_full: [507, 'store_full'],
 }
 
+const PETS = 'an array of NewPet'
+
 type Task = (call: Call) => Awaitable<string | void>
-type Row = readonly [Route['method'], path: string, status: number, task: Task]
+type Row = readonly [Route['method'], path: string, task: Task]
 
 /** The test controls over HTTP: they are not logged, and need no key unless each has a store. */
 export function controls(petstore: Unchecked): Route[] {
-  const list = () => JSON.stringify(rows.map(([method, path]) => ({ method, path })))
+  const list = () => JSON.stringify(routes, ['method', 'path'])
   const reset: Task = ({ body }) =>
-    petstore.reset(body.length === 0 ? undefined : readPets(body, validateSeed))
-  const add: Task = async ({ body }) => jsonOf(await petstore.add(readPets(body, validateNewPets)))
+    petstore.reset(body.length === 0 ? undefined : readJson(body, PETS))
+  const add: Task = async ({ body }) => jsonOf(await petstore.add(readJson(body, PETS)))
   const inject: Task = ({ body }) => {
     petstore.inject(readJson(body, 'a fault'))
     return JSON.stringify(petstore.pendingFaults.at(-1))
@@ -44,25 +50,27 @@ export function controls(petstore: Unchecked): Route[] {
     petstore.getPetState = readJson(body, '"deprecated" or "gone"')
   }
   const rows: readonly Row[] = [
-    ['GET', '/', 200, list],
-    ['POST', '/reset', 204, reset],
-    ['GET', '/pets', 200, () => jsonOf(petstore.pets)],
-    ['POST', '/pets', 201, add],
-    ['GET', '/requests', 200, (call) => findRequests(petstore, call)],
-    ['DELETE', '/requests', 204, petstore.clearRequests],
-    ['GET', '/faults', 200, () => JSON.stringify(petstore.pendingFaults)],
-    ['POST', '/faults', 201, inject],
-    ['DELETE', '/faults', 204, petstore.clearFaults],
-    ['PUT', '/get-pet', 204, setGetPetState],
+    ['GET', '/', list],
+    ['POST', '/reset', reset],
+    ['GET', '/pets', () => jsonOf(petstore.pets)],
+    ['POST', '/pets', add],
+    ['GET', '/requests', (call) => findRequests(petstore, call)],
+    ['DELETE', '/requests', petstore.clearRequests],
+    ['GET', '/faults', () => JSON.stringify(petstore.pendingFaults)],
+    ['POST', '/faults', inject],
+    ['DELETE', '/faults', petstore.clearFaults],
+    ['PUT', '/get-pet', setGetPetState],
   ]
-  return rows.map(routeOf)
+  const routes = rows.map(routeOf)
+  return routes
 }
 
-function routeOf([method, path, status, task]: Row): Route {
+function routeOf([method, path, task]: Row): Route {
   const handle = async (call: Call): Promise<Reply> => {
     try {
       const body = await task(call)
-      return body === undefined ? { status } : { status, body }
+      if (body === undefined) return { status: 204 }
+      return { status: method === 'POST' ? 201 : 200, body }
     } catch (error) {
       const [, row] = Object.entries(ERRORS).find(([code]) => hasCode(error, code)) ?? []
       if (row === undefined) throw error // a bug
@@ -75,10 +83,6 @@ function routeOf([method, path, status, task]: Row): Route {
 /** Pets with exact integers, which JSON.stringify does not write. */
 function jsonOf(pets: readonly Pet[]): string {
   return `[${pets.map((pet) => petJson(pet.id, pet)).join(',')}]`
-}
-
-function readPets<T>(body: Buffer, validate: (input: unknown) => Parsed<T>): T {
-  return valid('The body', validate(readJson(body, 'an array of NewPet')))
 }
 
 function readJson(body: Buffer, mustBe: string): unknown {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
@@ -6,13 +6,12 @@ import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
-import { misuse, oneOf, rule, text } from '../options.ts'
+import { misuse, oneOf, rule } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
-import { OPERATIONS } from './requests.ts'
+import { OPERATIONS, orElse } from './requests.ts'
 
-const COUNT = integer(1, 1_000_000)
-const ANY_TEXT = text('a string', /^/)
+const ANY_TEXT = rule('a string', isString)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 // The server sends these itself.
@@ -30,19 +29,14 @@ const HEADERS = rule(
   (value): value is Record<string, string> =>
     isRecord(value) && !Array.isArray(value) && Object.values(value).every(isString),
   (headers) =>
-    Object.keys(headers).every(isFree) &&
-    Object.values(headers).every((value) => HEADER_VALUE.test(value)),
+    Object.entries(headers).every(([name, value]) => isFree(name) && HEADER_VALUE.test(value)),
 )
 
 const RULES = {
   operation: oneOf([...OPERATIONS, '*']),
   petId: integer(1, MAX_ID),
   after: integer(0, 1_000_000),
-  times: rule(
-    `${COUNT.mustBe}, or always`,
-    (value) => isNumber(value) || value === 'always',
-    (times) => times === 'always' || COUNT.isInRange(times),
-  ),
+  times: orElse(integer(1, 1_000_000), 'always'),
   rate: rule('a number above 0, and at most 1', isNumber, (rate) => 0 < rate && rate <= 1),
   seed: integer(0, 2 ** 32 - 1),
   status: integer(400, 599),
@@ -66,11 +60,10 @@ function checkFault(input: unknown): asserts input is Fault {
   if (operation === undefined)
     throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
   if (petId !== undefined && operation !== 'getPet')
-    throw misuse('petId must be with the operation getPet: no other has one')
+    throw misuse('petId must be with the operation getPet')
   if (!hasResponse && delay === undefined && !hangUp)
     throw misuse('fault must have a status, a delay, hangUp or a body')
-  if (hasResponse && hangUp)
-    throw misuse('hangUp must be without status and body: there is no response')
+  if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
   if (status === undefined && ofError.some((member) => member !== undefined))
     throw misuse('code, message and headers must be with a status')
   if (retryAfter !== undefined && status !== 429 && status !== 503)
@@ -83,6 +76,8 @@ interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
   seen: number // requests that matched it, failed or not
 }
+
+const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
 export class Faults {
@@ -122,14 +117,13 @@ export class Faults {
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
-    const { fault, seen = 0 } = this.#faultFor(route.operation, call.param) ?? {}
-    const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault?.delay, fault?.seed, seen)
+    const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
+    const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
     const { signal } = this.#cleared
     setMaxListeners(0, signal) // each request that is delayed listens
-    const done = fault?.done ? await handle(call) : undefined
+    const done = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    if (fault === undefined) return handle(call)
     if (fault.hangUp || (fault.delay !== undefined && signal.aborted)) return undefined
     const reply = replacementOf(fault, route.method) ?? done ?? (await handle(call))
     return reply && spoil(reply, fault)
@@ -154,7 +148,8 @@ export class Faults {
 
 /** A number from 0 to below 1, the same in each run. */
 function draw(purpose: string, seed = 0, at: number): number {
-  return createHash('sha256').update(`${purpose} ${seed} ${at}`).digest().readUInt32BE() / 2 ** 32
+  const digits = hash('sha256', `${purpose} ${seed} ${at}`).slice(0, 8)
+  return Number(`0x${digits}`) / 2 ** 32
 }
 
 function drawDelay(delay: Delay = 0, seed: number | undefined, at: number): number {
@@ -165,19 +160,18 @@ function drawDelay(delay: Delay = 0, seed: number | undefined, at: number): numb
 const MESSAGE = 'A test asked for this fault'
 
 /** What replaces the operation's response, if anything does. */
-function replacementOf(fault: Fault, method: Route['method']): Reply | undefined {
+function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
+  // A write whose response is cut is not carried out, unless it is `done`.
+  const isKept = done || body === undefined || (body === 'cut' && method === 'GET')
+  if (status === undefined && isKept) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  if (status !== undefined) return errorReply(status, code, message, headers)
-  if (done || body === undefined) return undefined
-  if (body === 'garbled') return errorReply(200, code, message)
-  // A write whose response is cut is not carried out, unless it is `done`.
-  return method === 'GET' ? undefined : errorReply(500, code, message)
+  return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
 }
 
 /** Garbles the body, or cuts it in half and keeps its full Content-Length. */
-function spoil(reply: Reply, fault: Fault): Reply {
+function spoil(reply: Reply, fault: Partial<Fault>): Reply {
   const { body = '' } = reply
   if (fault.body === 'garbled') return { ...reply, body: fault.message ?? MESSAGE }
   if (fault.body !== 'cut') return reply

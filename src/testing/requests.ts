@@ -1,26 +1,20 @@
 import type { Keyring } from '../http/bearer.ts'
-import type { RequestHead, RequestRecord } from '../http/dispatch.ts'
+import { NO_BODY, type RequestHead, type RequestRecord } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, isNumber, oneOf, rule } from '../options.ts'
-import { type Rule, withCode } from '../options.ts'
+import { check, checkMembers, integer, oneOf, type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { memberViolations, parameterViolations } from './violations.ts'
+import { violationsOf } from './violations.ts'
 
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
 const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON, each counted as a byte
 const MAX_BODY_BYTES = 2 ** 20
-const STATUS = integer(100, 599)
 export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
-  status: rule(
-    `${STATUS.mustBe}, or null`,
-    (value): value is number | null => isNumber(value) || value === null,
-    (status) => status === null || STATUS.isInRange(status),
-  ),
+  status: orElse(integer(100, 599), null),
   petId: integer(1, MAX_ID),
   key: integer(0, 1_000_000),
 }
@@ -29,6 +23,15 @@ const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
+
+/** A rule that admits one more value. */
+export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown): Rule<unknown> {
+  return {
+    mustBe: `${mustBe}, or ${other}`,
+    isType: (value): value is unknown => value === other || isType(value),
+    isInRange: (value) => !isType(value) || isInRange(value),
+  }
+}
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
@@ -39,21 +42,16 @@ export class RequestLog {
   readonly #keyring: Keyring
   readonly #waits = new Set<Wait>()
   // In the order of arrival; undefined while they are in flight.
-  #requests = new Map<RequestHead, RecordedRequest | undefined>()
+  readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
-  #size = 0
-  readonly #budget: Budget // of the size
+  readonly #budget: Budget // of their size
   #clearedAt = 0
   #isClosed = false
 
-  constructor(
-    maxLength: number,
-    keyring: Keyring,
-    budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 },
-  ) {
+  constructor(maxLength: number, keyring: Keyring, shared?: Budget) {
     this.#maxLength = maxLength
     this.#keyring = keyring
-    this.#budget = budget
+    this.#budget = shared ?? { maxBytes: MAX_SIZE, bytes: 0 }
   }
 
   get requests(): RecordedRequest[] {
@@ -61,9 +59,8 @@ export class RequestLog {
   }
 
   clear(): void {
-    this.#requests = new Map()
-    this.#count = 0
-    this.#grow(-this.#size)
+    this.#dropOldest(0)
+    this.#requests.clear() // of those in flight
     this.#clearedAt = performance.now()
   }
 
@@ -75,38 +72,40 @@ export class RequestLog {
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
     check('count', count, integer(0, this.#maxLength, ', the option journal'))
     checkMembers('options', options, WAIT_RULES)
+    const { timeout = 4_000, ...filters } = options
     return new Promise((resolve, reject) => {
       const wait: Wait = (reason) => {
-        const found = this.#find(options)
+        const found = this.#find(filters)
         if (found.length >= count) resolve(structuredClone(found))
         else if (reason === undefined) return
-        else reject(withCode(reason, new Error(this.#describeMiss(count, options))))
+        else reject(withCode(reason, new Error(this.#describeMiss(count, filters))))
         clearTimeout(timer)
         this.#waits.delete(wait)
       }
-      const timer = setTimeout(wait, options.timeout ?? 4_000, 'timeout')
+      const timer = setTimeout(wait, timeout, 'timeout')
       this.#waits.add(wait)
       wait(this.#isClosed ? 'closed' : undefined)
     })
   }
 
-  #find(options: WaitOptions): RecordedRequest[] {
+  #find(filters: WaitOptions): RecordedRequest[] {
     const recorded = [...this.#requests.values()].filter((one) => one !== undefined)
     return recorded.filter((one) => {
-      const { operation = one.operation, status = one.status, key = one.key, petId } = options
+      const { operation = one.operation, status = one.status, key = one.key, petId } = filters
       const isOfPet = one.operation === 'getPet' && one.path.endsWith(`/${petId}`)
       if (petId !== undefined && !isOfPet) return false
       return one.operation === operation && one.status === status && one.key === key
     })
   }
 
-  #describeMiss(count: number, { timeout: _, ...filters }: WaitOptions): string {
-    const given = Object.entries(filters).filter(([, value]) => value !== undefined)
-    const wanted = given.map(([name, value]) => `, ${name} ${value}`).join('')
+  #describeMiss(count: number, filters: WaitOptions): string {
+    const wanted = Object.entries(filters).map(([name, value]) =>
+      value === undefined ? '' : `, ${name} ${value}`,
+    )
     const latest = [...this.#requests].slice(-SHOWN_REQUESTS)
     const lines = latest.map(([head, request]) => `\n  ${this.#describe(head, request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
-    return `Waited for ${count} requests${wanted}; ${came}`
+    return `Waited for ${count} requests${wanted.join('')}; ${came}`
   }
 
   #describe({ method, target }: RequestHead, request: RecordedRequest | undefined): string {
@@ -123,13 +122,13 @@ export class RequestLog {
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
   add(record: RequestRecord): void {
-    const { head, operation = '', key = null, content = Buffer.alloc(0) } = record
+    const { head, operation = '', key = null, content = NO_BODY } = record
     const { reply, started = 0, ms } = record
     if (head === undefined) return
     if (started < this.#clearedAt) return void this.#requests.delete(head)
     const { redact } = this.#keyring
     const { path, query } = readTarget(head.target)
-    const violations = [...parameterViolations(operation, query), ...memberViolations(content)]
+    const { parameters, members } = violationsOf(operation, query, content)
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization'
@@ -146,28 +145,23 @@ export class RequestLog {
       body: redact(content.toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
       duration: ms,
-      violations: violations.map(redact),
+      violations: [...parameters, ...members].map(redact),
     }
     this.#requests.set(head, request)
     this.#count++
-    this.#grow(sizeOf(request))
-    this.#dropOldest()
+    this.#budget.bytes += sizeOf(request)
+    this.#dropOldest(this.#maxLength)
     for (const wait of this.#waits) wait()
   }
 
-  #grow(size: number): void {
-    this.#size += size
-    this.#budget.bytes += size
-  }
-
-  #dropOldest(): void {
-    const { maxBytes } = this.#budget
+  #dropOldest(maxLength: number): void {
+    const budget = this.#budget
     for (const [head, request] of this.#requests) {
-      if (this.#count <= this.#maxLength && this.#budget.bytes <= maxBytes) return
+      if (this.#count <= maxLength && budget.bytes <= budget.maxBytes) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--
-      this.#grow(-sizeOf(request))
+      budget.bytes -= sizeOf(request)
     }
   }
 }

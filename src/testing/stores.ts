@@ -1,14 +1,17 @@
 import { isApiKey, Keyring, tokenOf } from '../http/bearer.ts'
-import { misuse, withCode } from '../options.ts'
-import type { Budget } from '../pets/store.ts'
+import { countingReport, type Log } from '../http/log.ts'
+import { check, isNumber, isString, misuse, type Options, rule } from '../options.ts'
+import type { Budget, LocalStore } from '../pets/store.ts'
 import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
 import type { RequestLog } from './requests.ts'
 
 /** What each key has to itself where it has a store of its own, and else all keys together. */
 export interface Tenant {
+  readonly options: Options
   readonly keyring: Keyring
-  readonly context: { readonly store: Store }
+  readonly log: Log
+  readonly context: { readonly store: Store & Partial<LocalStore>; isAnyKeyValid: boolean }
   readonly faults: Faults
   readonly requestLog: RequestLog
 }
@@ -20,37 +23,31 @@ export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<
   return context.store.close()
 }
 
-interface StoresOptions<T> {
-  readonly keyring: Keyring // of the configured keys
-  readonly isAnyKeyValid: boolean // all that have the right form
-  readonly maxBytes: number
-  readonly initialBytes: number // that the pets of a new tenant take
-  readonly open: (keyring: Keyring, budget: Budget) => T
-  readonly warn: (what: string) => void
-}
-
 /** Bytes counted for a tenant beyond its pets and recorded requests. */
 const TENANT_OVERHEAD = 16 * 2 ** 10
 
 /** A tenant for each key, opened on first use; where there is no room, in place of others. */
 export class Stores<T extends Tenant> {
-  readonly #options: StoresOptions<T>
+  readonly #shared: T
+  readonly #open: (keyring: Keyring, budget: Budget) => T
+  readonly #newBytes: number // that a new tenant takes
   readonly #budget: Budget
+  readonly #warn: (what: string) => void
   readonly #tenants = new Map<string, T>() // by key, the longest unused first
   #opened = 0
-  isAnyKeyValid: boolean
 
-  /** @throws RangeError if there is no room for a single one. */
-  constructor(options: StoresOptions<T>) {
-    const { isAnyKeyValid, maxBytes, initialBytes } = options
-    const minBytes = TENANT_OVERHEAD + initialBytes
-    if (minBytes > maxBytes) {
-      const message = `maxStore must be at least ${minBytes}, what the store of one key takes`
-      throw withCode('invalid_option', new RangeError(message))
-    }
-    this.#options = options
-    this.#budget = { maxBytes, bytes: 0 }
-    this.isAnyKeyValid = isAnyKeyValid
+  /** @param shared Has the keys, and the pets of a new tenant, for which there must be room. */
+  constructor(shared: T, open: (keyring: Keyring, budget: Budget) => T) {
+    const { maxStore } = shared.options
+    const newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
+    const mustBe = `at least ${newBytes}, what the store of one key takes`
+    const room = rule(mustBe, isNumber, (bytes) => bytes >= newBytes)
+    check('maxStore', maxStore, room)
+    this.#shared = shared
+    this.#open = open
+    this.#newBytes = newBytes
+    this.#budget = { maxBytes: maxStore, bytes: 0 }
+    this.#warn = countingReport(shared.log, 'warn')
   }
 
   get size(): number {
@@ -61,20 +58,29 @@ export class Stores<T extends Tenant> {
     return this.#budget.bytes
   }
 
-  isValid(key: string): boolean {
-    if (this.isAnyKeyValid) return isApiKey(key)
-    return this.#options.keyring.indexOf(key) !== undefined
+  /** The index of a key. Throws a TypeError if it is not valid. */
+  check(key: string): number {
+    const index = isString(key) ? this.#indexOf(key) : undefined
+    if (index === undefined) throw misuse('key must be a valid API key')
+    return index
   }
 
-  /** The valid key in an `Authorization` header. */
-  keyIn(authorization?: string): string | undefined {
+  /** The index of a valid key. Where any is valid, they are numbered as they open. */
+  #indexOf(key: string): number | undefined {
+    const { context, keyring } = this.#shared
+    if (!context.isAnyKeyValid) return keyring.indexOf(key)
+    return isApiKey(key) ? this.#opened : undefined
+  }
+
+  /** The tenant of the valid key in an `Authorization` header; without one, the shared one. */
+  ofHeader(authorization?: string): T {
     const key = tokenOf(authorization)
-    return this.isValid(key) ? key : undefined
+    return this.#indexOf(key) === undefined ? this.#shared : this.of(key)
   }
 
-  /** The tenant of a valid key. */
+  /** The tenant of a key. Throws a TypeError if it is not valid. */
   of(key: string): T {
-    const tenant = this.#tenants.get(key) ?? this.#open(key)
+    const tenant = this.#tenants.get(key) ?? this.#openFor(key)
     this.#tenants.delete(key)
     this.#tenants.set(key, tenant)
     return tenant
@@ -82,9 +88,9 @@ export class Stores<T extends Tenant> {
 
   /** Called when the keyring has other keys: from now on, no others are valid. */
   onKeysReplaced(): void {
-    this.isAnyKeyValid = false
+    this.#shared.context.isAnyKeyValid = false
     for (const [key, { keyring }] of this.#tenants) {
-      const index = this.#options.keyring.indexOf(key)
+      const index = this.#indexOf(key)
       if (index === undefined) this.close(key)
       else keyring.replace([key], index)
     }
@@ -104,21 +110,15 @@ export class Stores<T extends Tenant> {
     for (const tenant of this.#tenants.values()) void closeTenant(tenant)
   }
 
-  /** @throws TypeError if the key is not valid. */
-  #open(key: string): T {
-    if (!this.isValid(key)) throw misuse('key must be a valid API key')
-    const { open, keyring, initialBytes, maxBytes, warn } = this.#options
+  #openFor(key: string): T {
+    const index = this.check(key)
     for (const longestUnused of this.#tenants.keys()) {
-      if (this.#budget.bytes + TENANT_OVERHEAD + initialBytes <= maxBytes) break
+      if (this.#budget.bytes + this.#newBytes <= this.#budget.maxBytes) break
       this.close(longestUnused)
-      warn(
-        'stores that were closed, the longest unused first, to make room for those of other keys',
-      )
+      this.#warn('stores that were closed, the longest unused first, to make room for others')
     }
     this.#budget.bytes += TENANT_OVERHEAD
-    // Where any key is valid, they are numbered as they open.
-    const index = this.isAnyKeyValid ? this.#opened : keyring.indexOf(key)
     this.#opened++
-    return open(new Keyring([key], index), this.#budget)
+    return this.#open(new Keyring([key], index), this.#budget)
   }
 }

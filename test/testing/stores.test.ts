@@ -116,14 +116,9 @@ test('each key has a getPet, requests and faults of its own', async (t) => {
   await check(petstore, 'GET', '/v1/pets/1', '410 gone', { headers: ann.headers })
   await check(petstore, 'GET', '/v1/pets/1', 200, { headers: ben.headers })
   await check(petstore, 'GET', '/v1/pets', 200, { headers: ben.headers })
-  assert.deepEqual(
-    ann.requests.map(({ operation }) => operation),
-    ['getPet'],
-  )
-  assert.deepEqual(
-    ben.requests.map(({ operation }) => operation),
-    ['getPet', 'listPets'],
-  )
+  const operations = ({ requests }: Petstore) => requests.map(({ operation }) => operation)
+  assert.deepEqual(operations(ann), ['getPet'])
+  assert.deepEqual(operations(ben), ['getPet', 'listPets'])
   assert.deepEqual([ann.pendingFaults.length, ben.pendingFaults.length], [1, 0])
   assert.deepEqual([petstore.requests, petstore.getPetState], [[], 'deprecated'])
 })
@@ -316,8 +311,8 @@ describe('where the stores share --max-store', () => {
     await using petstore = await startPetstore({ ...options, journal: 0, maxStore: bytes })
     await petstore.reset()
     assert.deepEqual(namesIn(petstore), ['Rex'])
-    const message = `maxStore must be at least ${bytes}, what the store of one key takes`
-    const refused = { name: 'RangeError', code: 'invalid_option', message }
+    const told = `maxStore ${bytes - 1} must be at least ${bytes}, what the store of one key takes`
+    const refused = { name: 'RangeError', code: 'invalid_option', message: told }
     assert.throws(() => createPetstore({ ...options, maxStore: bytes - 1 }), refused)
     await assert.rejects(startPetstore({ ...options, maxStore: bytes - 1 }), refused)
   })
