@@ -17,6 +17,10 @@ import type { Petstore, StartOptions } from '../src/types.ts'
 export const KEY = 'key-of-the-tests'
 export const AUTHORIZATION: string = `Bearer ${KEY}`
 
+export function bearer(key: string): { authorization: string } {
+  return { authorization: `Bearer ${key}` }
+}
+
 export function words(text: string): string[] {
   return text.trim().split(/\s+/)
 }
@@ -98,6 +102,11 @@ export function assertError(answer: Answer, status: number, code: string, label 
   assert.equal(headers['x-content-type-options'], 'nosniff')
   assert.equal(headers['server'] ?? headers['x-powered-by'], undefined)
   return message
+}
+
+/** The operation and the status of each recorded request. */
+export function outcomesOf({ requests }: Pick<Petstore, 'requests'>): string[] {
+  return requests.map(({ operation, status }) => `${operation} ${status}`)
 }
 
 export type Expected = number | `${number} ${string}`

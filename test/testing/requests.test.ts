@@ -4,17 +4,9 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/index.ts'
 import type { Fault, Petstore, RecordedOperation, RecordedRequest } from '../../src/index.ts'
-import { assertNext, AUTHORIZATION, FakeStream, KEY, send, start } from '../support.ts'
-import {
-  BEARER,
-  get,
-  open,
-  post as postOf,
-  postChunked,
-  postHead,
-  request,
-  REX,
-} from '../http/raw.ts'
+import { assertNext, AUTHORIZATION, FakeStream, KEY, outcomesOf, send, start } from '../support.ts'
+import { BEARER, get, open, post as postOf, postChunked } from '../http/raw.ts'
+import { postHead, request, REX } from '../http/raw.ts'
 
 /** The requests without durations and keys, which are checked here. */
 function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>[] {
@@ -26,8 +18,6 @@ function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>
 }
 
 const queries = ({ requests }: Petstore) => requests.map(({ query }) => query)
-const outcomes = ({ requests }: Petstore) =>
-  requests.map(({ operation, status }) => `${operation} ${status}`)
 const call = (petstore: Petstore, path: string, more = {}) => {
   const headers = { authorization: AUTHORIZATION, ...more }
   return petstore.fetch(new URL(path, petstore.url), { headers })
@@ -49,21 +39,13 @@ const wrongKey = { headers: { ...TYPE, authorization: 'Bearer wrong-key' }, body
 const named = { headers: { 'x-request-id': 'id-7', 'x-more': 'a, b' } }
 const absolute = 'http://any.example/v1/pets?limit=1'
 
-const UNKNOWN_A = ['unknown parameter "a"']
-const BROKEN = { body: JSON_TEXT, violations: ['unknown parameter "x"'] }
+const UNKNOWN = { violations: ['unknown parameter "a"'] }
 
 const ROWS: Readonly<Record<string, Row>> = {
   'a query': ['GET', '/v1/pets?limit=5&status=sold', 'listPets', 200],
-  'escapes, undecoded': [
-    'HEAD',
-    '/v1/p%65ts?a=%20+b?',
-    'listPets',
-    200,
-    {},
-    { violations: UNKNOWN_A },
-  ],
+  'escapes, undecoded': ['HEAD', '/v1/p%65ts?a=%20+b?', 'listPets', 200, {}, UNKNOWN],
   'a body': ['POST', '/v1/pets', 'createPet', 201, json(REX), { body: REX }],
-  'a broken body': ['POST', '/v1/pets?x', 'createPet', 400, json(JSON_TEXT), BROKEN],
+  'a broken body': ['POST', '/v1/pets', 'createPet', 400, json(JSON_TEXT), { body: JSON_TEXT }],
   'no body of another media type': ['POST', '/v1/pets', 'createPet', 415, plain],
   'no body that is too large': ['POST', '/v1/pets', 'createPet', 413, json('x'.repeat(200))],
   'no body without a valid key': ['POST', '/v1/pets', 'createPet', 401, wrongKey],
@@ -91,8 +73,7 @@ for (const [name, row] of Object.entries(ROWS)) {
     await petstore.fetch(new URL(target, petstore.url), init)
     assert.deepEqual(requests(petstore), [entry])
     await petstore.reset()
-    const length = body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }
-    await send(petstore, method, target, { headers: { ...sent, ...length }, body })
+    await send(petstore, method, target, { headers: sent, body })
     const [overSocket, ...more] = requests(petstore)
     const { 'transfer-encoding': _, ...framed } = overSocket?.headers ?? {}
     const { host, connection, 'content-length': __, ...rest } = framed
@@ -140,7 +121,7 @@ test('the status is null if the client left, its body broke, or the server hung 
     await assert.rejects(async () => (await call(petstore, '/v1/pets')).text())
   }
   const lists = ['listPets null', 'listPets null', 'listPets 502', 'listPets 502']
-  assert.deepEqual(outcomes(petstore), ['createPet null', 'createPet null', ...lists])
+  assert.deepEqual(outcomesOf(petstore), ['createPet null', 'createPet null', ...lists])
   assert.ok(requests(petstore).every(({ body: recorded }) => recorded === ''))
 })
 
@@ -167,7 +148,7 @@ test('a client that leaves ends its request at once, and its operation goes on',
   const found = await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
   const overHttp = await send({ url: String(petstore.controlUrl) }, 'GET', '/requests?status=null')
   assert.deepEqual(JSON.parse(overHttp.body), found)
-  assert.deepEqual([outcomes(petstore), petstore.pets], [['createPet null'], []])
+  assert.deepEqual([outcomesOf(petstore), petstore.pets], [['createPet null'], []])
   petstore.clearFaults() // ends the delay
   while (petstore.pets.length === 0) await turn()
   assert.equal(petstore.requests.length, 1)
@@ -194,17 +175,6 @@ test('what waits in a pipeline while requests are cleared is not in flight for e
   petstore.clearRequests()
   for (let times = 0; times < 2; times++) await client.read()
   await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), /none came$/)
-})
-
-test('a retry stands after the request that it repeats', async (t) => {
-  const petstore = await start(t)
-  petstore.inject({ operation: 'listPets', delay: 600_000 })
-  const first = await open(t, petstore, get('/v1/pets?first'))
-  while (petstore.pendingFaults.length > 0) await turn()
-  await send(petstore, 'GET', '/v1/pets?retry')
-  first.socket.destroy()
-  await petstore.waitForRequests(2, { timeout: 600_000 })
-  assert.deepEqual(queries(petstore), ['first', 'retry'])
 })
 
 test('`key` is the place of the key in the list, and null if it is not valid', async () => {
@@ -267,12 +237,9 @@ test('keys that are words of its own JSON do not spoil a recorded request', asyn
   const apiKeys = ['listPets', 'duration', 'operation', 'nabcdefgh', 'u0000abc']
   const petstore = createPetstore({ apiKeys })
   await post(petstore, '"\nabcdefgh\0abc listPets')
-  const entry = { operation: 'createPet', method: 'POST', path: '/v1/pets', query: '', status: 400 }
-  const headers = { authorization: 'Bearer [redacted]', ...TYPE }
-  const violations: string[] = []
-  assert.deepEqual(requests(petstore), [
-    { ...entry, violations, body: '"\nabcdefgh\0abc [key]', headers },
-  ])
+  const [{ operation, headers, body } = assert.fail()] = requests(petstore)
+  assert.deepEqual([operation, headers['content-type']], ['createPet', 'application/json'])
+  assert.equal(body, '"\nabcdefgh\0abc [key]')
 })
 
 test('of Authorization, only a known scheme is recorded', async (t) => {
@@ -295,15 +262,11 @@ test('of Authorization, only a known scheme is recorded', async (t) => {
 })
 
 test('the option journal limits the recorded requests; 1,000 by default', async () => {
-  for (const { journal, sent, recorded } of [
-    { journal: undefined, sent: 1_002, recorded: 1_000 },
-    { journal: 1, sent: 3, recorded: 1 },
-    { journal: 3, sent: 2, recorded: 2 },
-    { journal: 0, sent: 3, recorded: 0 },
-  ]) {
+  for (const journal of [undefined, 1, 3, 0]) {
     const petstore = createPetstore({ journal })
-    for (let at = 1; at <= sent; at++) await petstore.fetch(`${petstore.url}/?${at}`)
-    const expected = Array.from({ length: sent }, (_, at) => `${at + 1}`).slice(sent - recorded)
+    const limit = journal ?? 1_000
+    for (let at = 1; at <= limit + 2; at++) await petstore.fetch(`${petstore.url}/?${at}`)
+    const expected = Array.from({ length: limit }, (_, at) => `${at + 3}`)
     assert.deepEqual(queries(petstore), expected)
   }
 })
