@@ -170,7 +170,7 @@ test('the store of a key can be closed, and the next use of the key opens anothe
   assert.equal(await ann.close(), 0)
   await waiting
   assert.deepEqual(namesIn(ann), ['Rex'])
-  await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(BEN) })
+  await list(petstore, BEN, 200)
   assert.throws(() => ann.replaceKeys([ANN]), { name: 'TypeError', code: 'invalid_option' })
 })
 
@@ -187,13 +187,13 @@ test('what a store takes is free once it is closed, even if a create ends later'
   const { petstore, stores } = await launch({ storePerKey: true, pets: [REX] })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
-  await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(ANN) })
-  const create = await beginCreate(t, petstore, ANN)
+  await list(petstore, ANN, 200)
+  const begun = await beginCreate(t, petstore, ANN)
   assert.equal(stores?.size, 1)
   assert.ok(stores.bytes > STORE_BYTES)
   await petstore.of(ANN).close()
   assert.deepEqual([stores.size, stores.bytes], [0, 0])
-  await create.finish('503 storage_failed')
+  await begun.finish('503 storage_failed')
   assert.deepEqual([stores.size, stores.bytes], [0, 0])
 })
 
@@ -247,9 +247,9 @@ describe('where the stores share --max-store', () => {
 
   test('a create in flight, whose store made room for another, is refused', async (t) => {
     const petstore = await shared(t, { maxStore: STORE_BYTES })
-    const create = await beginCreate(t, petstore, ANN)
-    await check(petstore, 'GET', '/v1/pets', 200, { headers: bearer(BEN) })
-    await create.finish('503 storage_failed')
+    const begun = await beginCreate(t, petstore, ANN)
+    await list(petstore, BEN, 200)
+    await begun.finish('503 storage_failed')
     assert.deepEqual(petstore.of(ANN).pets, [])
   })
 
