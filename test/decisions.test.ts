@@ -1,7 +1,7 @@
 // The decisions of docs/contract.md, as far as test/conformance/ does not check them. Malformed
 // requests, CORS and connections have files of their own in http/.
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { mkdirSync, renameSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
 import { startPetstore } from '../src/petstore.ts'
 import { MemoryStore } from '../src/pets/store.ts'
@@ -16,14 +16,10 @@ import { AUTHORIZATION, folderOf, KEY, petsIn, start, temporaryFile } from './su
 const REX = { name: 'Rex', categoryId: 1, status: 'sold' } as const
 const BODY = JSON.stringify(REX)
 
-function list(petstore: Petstore, expected: Expected, key = KEY): Promise<Answer> {
-  const headers = { authorization: `Bearer ${key}` }
-  return check(petstore, 'GET', '/v1/pets', expected, { headers })
-}
-
-function post(petstore: Petstore, body: string, expected: Expected): Promise<Answer> {
-  return check(petstore, 'POST', '/v1/pets', expected, { body })
-}
+const list = (petstore: Petstore, expected: Expected): Promise<Answer> =>
+  check(petstore, 'GET', '/v1/pets', expected)
+const post = (petstore: Petstore, body: string, expected: Expected): Promise<Answer> =>
+  check(petstore, 'POST', '/v1/pets', expected, { body })
 
 const PETS = Array.from({ length: 101 }, (_, at): NewPet => {
   return { ...REX, status: at % 3 === 0 ? 'sold' : 'pending' }
@@ -76,46 +72,6 @@ describe('Order of the checks', () => {
       }
     })
   }
-
-  test('checks JSON, then fields, then room in the store, then storage', async (t) => {
-    const folder = `${folderOf(t)}/pets`
-    mkdirSync(folder)
-    const full = await start(t, { maxStore: 1, snapshot: `${folder}/pets.json` })
-    renameSync(folder, `${folder}-away`)
-    await post(full, '{', '400 bad_request')
-    await post(full, '{}', '400 invalid_pet')
-    await post(full, BODY, '507 store_full')
-    renameSync(`${folder}-away`, folder)
-    await full.close()
-  })
-})
-
-describe('Authentication', () => {
-  const LONGEST = 'x'.repeat(256)
-
-  test('accepts any number of keys at once, of 8 to 256 characters, and no other', async (t) => {
-    const apiKeys = ['12345678', LONGEST, 'AZaz09-._~+/==']
-    const petstore = await start(t, { apiKeys })
-    for (const key of apiKeys) await list(petstore, 200, key)
-    for (const key of [LONGEST.slice(1), `${LONGEST}x`, 'x'.repeat(5_000)])
-      await list(petstore, '401 unauthorized', key)
-  })
-
-  test('does not start with a key of another length or with other characters', async () => {
-    const padded = ['========', 'abcd=efgh']
-    const spaced = ['abcd efgh', ' abcdefgh', 'abcdefgh ', 'abcdefgh\n']
-    const others = ['', '1234567', `${LONGEST}x`, 'abcd,efgh', 'abcdefgé', 'éabcdefg']
-    for (const key of [...padded, ...spaced, ...others])
-      await assert.rejects(startPetstore({ apiKeys: [KEY, key] }), /apiKeys/)
-  })
-
-  test('writes no key into the snapshot', async (t) => {
-    const snapshot = `${folderOf(t)}/pets.json`
-    const petstore = await start(t, { snapshot })
-    await post(petstore, BODY, 201)
-    await petstore.close()
-    assert.ok(!readFileSync(snapshot, 'utf8').includes(KEY))
-  })
 })
 
 test('answers 431 to 16 KiB of target, header names and values, and to no less', async (t) => {
@@ -156,9 +112,12 @@ test('answers 507 after the id 999999999999999', async (t) => {
 test('answers 503 while the disk fails, adds nothing, and goes on reading', async (t) => {
   const folder = `${folderOf(t)}/pets`
   mkdirSync(folder)
-  const petstore = await start(t, { snapshot: `${folder}/pets.json` })
+  const petstore = await start(t, { snapshot: `${folder}/pets.json`, maxStore: 500 })
   await post(petstore, BODY, 201)
   renameSync(folder, `${folder}-away`)
+  await post(petstore, '{', '400 bad_request')
+  await post(petstore, '{}', '400 invalid_pet')
+  await post(petstore, `{"name":"${'x'.repeat(500)}","categoryId":1}`, '507 store_full')
   await post(petstore, BODY, '503 storage_failed')
   await check(petstore, 'GET', '/readyz', '503 storage_failed')
   await check(petstore, 'GET', '/livez', 200)
