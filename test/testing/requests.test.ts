@@ -40,7 +40,6 @@ const named = { headers: { 'x-request-id': 'id-7', 'x-more': 'a, b' } }
 const absolute = 'http://any.example/v1/pets?limit=1'
 
 const UNKNOWN = { violations: ['unknown parameter "a"'] }
-
 const ROWS: Readonly<Record<string, Row>> = {
   'a query': ['GET', '/v1/pets?limit=5&status=sold', 'listPets', 200],
   'escapes, undecoded': ['HEAD', '/v1/p%65ts?a=%20+b?', 'listPets', 200, {}, UNKNOWN],
@@ -114,14 +113,11 @@ test('the status is null if the client left, its body broke, or the server hung 
   const headers = { ...petstore.headers, ...TYPE }
   const broken = { method: 'POST', headers, body, duplex: 'half' } as const
   await assert.rejects(petstore.fetch(`${petstore.url}/pets`, broken))
-  petstore.inject({ operation: '*', hangUp: true, times: 2 })
-  petstore.inject({ operation: '*', body: 'cut', status: 502, times: 2 })
-  for (let times = 0; times < 2; times++) {
-    await assert.rejects(send(petstore, 'GET', '/v1/pets'))
-    await assert.rejects(async () => (await call(petstore, '/v1/pets')).text())
-  }
-  const lists = ['listPets null', 'listPets null', 'listPets 502', 'listPets 502']
-  assert.deepEqual(outcomesOf(petstore), ['createPet null', 'createPet null', ...lists])
+  petstore.inject({ operation: '*', hangUp: true })
+  petstore.inject({ operation: '*', body: 'cut', status: 502 })
+  for (let times = 0; times < 2; times++) await assert.rejects(send(petstore, 'GET', '/v1/pets'))
+  const creates = ['createPet null', 'createPet null']
+  assert.deepEqual(outcomesOf(petstore), [...creates, 'listPets null', 'listPets 502'])
   assert.ok(requests(petstore).every(({ body: recorded }) => recorded === ''))
 })
 
@@ -140,14 +136,12 @@ test('requests are in the order of arrival, and a delay counts', async (t) => {
 
 test('a client that leaves ends its request at once, and its operation goes on', async (t) => {
   const logStream = new FakeStream()
-  const petstore = await start(t, { delay: 600_000, log: 'json', logStream, controlPort: 0 })
+  const petstore = await start(t, { delay: 600_000, log: 'json', logStream })
   const client = await open(t, petstore, postOf(REX))
   const inFlight = () => petstore.waitForRequests(1, { timeout: 0 }).catch(String)
   while (!/POST .* in flight$/.test(String(await inFlight()))) await turn()
   client.socket.destroy()
-  const found = await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
-  const overHttp = await send({ url: String(petstore.controlUrl) }, 'GET', '/requests?status=null')
-  assert.deepEqual(JSON.parse(overHttp.body), found)
+  await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
   assert.deepEqual([outcomesOf(petstore), petstore.pets], [['createPet null'], []])
   petstore.clearFaults() // ends the delay
   while (petstore.pets.length === 0) await turn()
@@ -221,11 +215,15 @@ test('no valid key is in a recorded request, encoded or not, rotated in or not',
       const more = { 'x-key': `my ${text}`, cookie, [`x-${key.replace(/[/=]/g, '')}`]: '' }
       const headers = { authorization: `bearer ${key}`, ...more }
       await send(petstore, 'POST', `/v1/${text}?key=${text}&a=${key}`, { headers, body: REX })
-      const body = JSON.stringify({ name: `\n${key}`, categoryId: text })
-      await send(petstore, 'POST', `/v1/pets`, { headers, body })
+      const body = JSON.stringify({ name: `\n${key}`, categoryId: text, [key]: 1 })
+      await send(petstore, 'POST', `/v1/pets?${text}`, { headers, body })
     }
   }
   assert.equal(petstore.requests.length, 8 * keys.length)
+  assert.deepEqual(petstore.requests[1]?.violations, [
+    'unknown parameter "[key]"',
+    'unknown member "[key]"',
+  ])
   for (const { duration: _, operation: __, ...rest } of petstore.requests) {
     const escaped = JSON.stringify(rest).replace(/%(?![0-9a-f]{2})/g, '%25')
     const shown = decodeURIComponent(escaped).toLowerCase()
