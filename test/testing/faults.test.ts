@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore, type Fault, type OperationId, type Petstore } from '../../src/index.ts'
 import { get, open, post, REX } from '../http/raw.ts'
-import { AUTHORIZATION, KEY, send, start } from '../support.ts'
+import { AUTHORIZATION, check, KEY, send, start } from '../support.ts'
 
 const BOTH = ['over a socket', 'in process'] as const
 type Door = (typeof BOTH)[number]
@@ -30,11 +30,8 @@ const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/jso
 /** Injects a fault through the door, which over a socket is the control port. */
 async function inject(petstore: Petstore, fault: Fault, door: Door): Promise<void> {
   if (door === 'in process') return petstore.inject(fault)
-  const headers = { 'content-type': 'application/json' }
-  const init = { method: 'POST', headers, body: JSON.stringify(fault) }
-  const { status, body } = await fetch(`${petstore.controlUrl}/faults`, init)
-  assert.equal(status, 201)
-  await body?.cancel()
+  const body = JSON.stringify(fault)
+  await check({ url: String(petstore.controlUrl) }, 'POST', '/faults', 201, { body })
 }
 
 /** Sends a request that reaches an operation. */
