@@ -41,23 +41,21 @@ async function stopsListening(petstore: { url: string }): Promise<void> {
   while (await listens());
 }
 
-test('the version is the same in package.json, in the executable and on the image', async () => {
-  assert.equal((await run(['--version'])).stdout, `${version}\n`)
+test('the image is labelled with the version of the package', () => {
   const dockerfile = readFileSync('Dockerfile', 'utf8')
   assert.ok(dockerfile.includes(` org.opencontainers.image.version="${version}" `))
 })
 
 test('the help wins over the version, and both win over anything else', async () => {
   const { stdout: help } = await run(['--help'])
-  const rows: [printed: string, ...args: string[]][] = [
+  for (const [stdout, ...args] of [
     [`${version}\n`, '-v'],
     [`${version}\n`, '--version', '--port', 'x'],
     [`${version}\n`, '--healthcheck', '-v'],
     [help, '-h'],
     [help, '-v', '--port', 'x', '--help'],
     [help, '--healthcheck', '-h'],
-  ]
-  for (const [stdout, ...args] of rows)
+  ] as const)
     assert.deepEqual(await run(args, { PORT: 'y' }), { status: 0, stdout, stderr: '' })
 })
 
@@ -179,9 +177,8 @@ for (const [host, asked, shown] of [
     assert.ok(text.includes(`,"url":"${url}","controlUrl":"${control}"}\n`), text)
     const warning = /"warn","message":"the test controls on \S+ need no key, and other machines may/
     assert.equal(warning.test(text), host === '0.0.0.0' || host === '::')
-    const { stderr, ...rest } = await ready(port, '--host', asked)
+    const { stderr } = await ready(port, '--host', asked)
     const place = `http://${asked === 'localhost' ? asked : shown}:${port}/readyz`
-    assert.deepEqual(rest, { status: 1, stdout: '' })
     assert.ok(stderr.startsWith(`petstore-server: not ready: ${place}: `), stderr)
     assert.ok(stderr.includes('ECONNREFUSED'), stderr)
   })
@@ -425,10 +422,13 @@ function end({ process, exited }: Running, signal: NodeJS.Signals = 'SIGTERM') {
 }
 
 describe('the process', { concurrency: 2 }, () => {
-  const noCurl = lacks('curl')
-  test('prints a curl line that works, and ends by SIGINT', { skip: noCurl }, async (t) => {
+  const noCurl = { skip: lacks('curl') }
+  test('prints a curl line that SIGHUP leaves valid, and ends by SIGINT', noCurl, async (t) => {
     const server = await launch(t, [])
     const [, line = ''] = await server.stderr.until(/^ +(curl .*)\n/m)
+    server.process.kill('SIGHUP')
+    const received = /"SIGHUP received: 0 pets take 0 bytes of .*\n.*there is no file of API keys"/
+    await server.stdout.until(received)
     const { status, stdout } = await runProgram(t, ['sh', '-c', line]).exited
     assert.equal(status, 0)
     assert.match(stdout, /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\n\[\]$/)
@@ -502,15 +502,6 @@ describe('the process', { concurrency: 2 }, () => {
     server.process.kill('SIGTERM')
     assert.deepEqual(await once(server.process, 'exit'), [1, null])
     server.process.stdout?.resume()
-  })
-
-  test('SIGHUP without a file of keys changes nothing', async (t) => {
-    const server = await launch(t)
-    server.process.kill('SIGHUP')
-    await server.stdout.until(
-      /"SIGHUP received: 0 pets take 0 bytes of .*\n.*there is no file of API keys"/,
-    )
-    assert.equal(await statusWith(server), 200)
   })
 
   test('SIGTERM fails /readyz, but it serves on for --drain-delay', async (t) => {

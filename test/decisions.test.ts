@@ -54,7 +54,6 @@ describe('Order of the checks', () => {
     'HTTP first': ['POST /v1/x', { host: 'a b', ...bad }, '400 bad_request'],
     'Expect as a part of HTTP': ['POST /v1/x', { ...bad, expect: 'x' }, '417 expectation_failed'],
     'the key before the path': ['POST /v1/x', bad, '401 unauthorized'],
-    'the key before an escape': ['GET /v1/%zz', {}, '401 unauthorized'],
     'the path before the method': ['PUT /v1/x', { ...key, ...bad }, '404 not_found'],
     'the method before the type': ['PUT /v1/pets', { ...key, ...bad }, '405 method_not_allowed'],
     'the type before the size': ['POST /v1/pets', { ...key, ...bad }, '415 unsupported_media_type'],
@@ -84,21 +83,15 @@ test('answers 431 to 16 KiB of target, header names and values, and to no less',
   await assertLast(connection, '431 headers_too_large')
 })
 
-for (const [header, body] of [
-  [`Content-Length: ${BODY.length}`, BODY],
-  [CHUNKED, `${chunk(BODY)}0\r\n\r\n`],
-] as const) {
-  test(`sends 100-continue for a good request with ${header}`, async (t) => {
-    const petstore = await start(t, { maxBody: BODY.length })
-    for (const expect of ['Expect: 100-continue', 'expect: 100-Continue']) {
-      const head = request('POST /v1/pets HTTP/1.1', [HOST, BEARER, header, expect])
-      const connection = await open(t, petstore, head)
-      await assertNext(connection, 100)
-      await connection.write(body + get())
-      await assertNext(connection, 201, 200)
-    }
-  })
-}
+// cli.test.ts does so with Content-Length.
+test('sends 100-continue for a good request, also in chunks and in another case', async (t) => {
+  const petstore = await start(t, { maxBody: BODY.length })
+  const lines = [HOST, BEARER, CHUNKED, 'expect: 100-Continue']
+  const connection = await open(t, petstore, request('POST /v1/pets HTTP/1.1', lines))
+  await assertNext(connection, 100)
+  await connection.write(`${chunk(BODY)}0\r\n\r\n${get()}`)
+  await assertNext(connection, 201, 200)
+})
 
 test('answers 507 after the id 999999999999999', async (t) => {
   const snapshot = temporaryFile(t, `[{"id":999999999999998,${BODY.slice(1)}]`)
