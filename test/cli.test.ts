@@ -435,14 +435,6 @@ describe('the process', { concurrency: 2 }, () => {
     assert.equal(await end(server, 'SIGINT'), 0)
   })
 
-  const keepsTypes = !('typescript' in process.features && process.features.typescript)
-  test('runs by node alone, which strips the types', { skip: keepsTypes }, async (t) => {
-    const { exited } = runProgram(t, [process.execPath, 'src/main.ts', '--prot'])
-    const { status, stderr } = await exited
-    assert.equal(status, 2)
-    assert.match(stderr, /^petstore-server: .*--prot.*; see --help\n$/)
-  })
-
   test('serves on after its standard output is closed, and exits 0', async (t) => {
     const server = await launch(t)
     server.process.stdout?.destroy()

@@ -1,7 +1,6 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
-import dns from 'node:dns'
-import { cpSync, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync } from 'node:fs'
 import { describe, test, type TestContext } from 'node:test'
 import * as petstoreServer from '../src/index.ts'
 import { type NewPet, type Pet, type Petstore } from '../src/index.ts'
@@ -219,21 +218,6 @@ test('100 petstores at once share no key, pet, fault or request', async (t) => {
     assert.deepEqual(petstore.pendingFaults, [])
     assert.deepEqual(outcomesOf(petstore).sort(), seen)
   }
-})
-
-test('a snapshot that cannot be completed does not hide why the start failed', async (t) => {
-  const folder = `${folderOf(t)}/pets`
-  mkdirSync(folder)
-  const port = portOf((await start(t)).url)
-  const { lookup } = dns
-  // The first thing that happens once the snapshot is open.
-  t.mock.method(dns, 'lookup', (...given: Parameters<typeof lookup>) => {
-    rmSync(folder, { recursive: true, force: true })
-    lookup(...given)
-  })
-  const snapshot = `${folder}/pets.json`
-  const starting = startPetstore({ snapshot, pets: [REX], host: 'localhost', port })
-  await assert.rejects(starting, { code: 'EADDRINUSE' })
 })
 
 function runModule(code: string, ...flags: string[]) {

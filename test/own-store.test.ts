@@ -131,6 +131,13 @@ test('startPetstore() fills it before it resolves, and rejects if it cannot', as
   await assert.rejects(serve(t, small, [REX]), { code: 'storage_failed', message: /do not fit/ })
 })
 
+test('a store that cannot be closed does not hide why the start failed', async (t) => {
+  const store = new SlowStore()
+  store.close = () => assert.fail('the disk is on fire')
+  const port = Number(new URL((await start(t)).url).port)
+  await assert.rejects(start(t, { store, port }), { code: 'EADDRINUSE' })
+})
+
 test('reset() says if pets do not fit', async (t) => {
   const store = new SlowStore()
   const { petstore } = await serve(t, store)

@@ -238,6 +238,14 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
+  test('a create in flight, whose store made room for another, is refused', async (t) => {
+    const petstore = await shared(t, { maxStore: STORE_BYTES })
+    const begun = await beginCreate(t, petstore, ANN)
+    await list(petstore, BEN, 200)
+    await begun.finish('503 storage_failed')
+    assert.deepEqual(petstore.of(ANN).pets, [])
+  })
+
   test('a new store has room for all of its initial pets', async (t) => {
     const bytes = STORE_BYTES + BYTES_OF_REX
     const petstore = await shared(t, { pets: [REX], journal: 0, maxStore: 2 * bytes - 1 })
