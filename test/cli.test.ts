@@ -187,12 +187,12 @@ for (const [host, asked, shown] of [
 const TEXT_LINE =
   /^\S+Z GET \/v1\/pets 200 \S+ ms 2 B operation=listPets key=0 remote=127\.0\.0\.1\r?$/m
 
-/** What a line of the log says, and that a line about a request is one. */
+/** What a line of the log says: level and message, or path and status of a request. */
 function saidIn(line: string): string {
-  if (TEXT_LINE.test(line)) return 'a request'
-  if (!line.startsWith('{')) return line.replace(/^\S+Z info: /, '')
-  const { level, message = 'a request' } = JSON.parse(line)
-  return level === 'info' ? message : line
+  if (TEXT_LINE.test(line)) return 'info: /v1/pets 200'
+  if (!line.startsWith('{')) return line.replace(/^\S+Z /, '')
+  const { level, path, status, message = `${path} ${status}` } = JSON.parse(line)
+  return `${level}: ${message}`
 }
 
 for (const [format, isTTY, ...args] of [
@@ -216,10 +216,10 @@ for (const [format, isTTY, ...args] of [
     const limits = `--max-store ${DEFAULTS.maxStore}, --max-connections 10000`
     const lines = stdout.text.match(format === 'json' ? /^\{.*\}$/gm : /^20\d\d-.*$/gm)
     assert.deepEqual(lines?.map(saidIn), [
-      `${server}: valid keys: 1, pets in memory: 0, ${limits}`,
-      'a request',
-      'SIGTERM received: --drain-delay 0, --drain 8',
-      'ends with exit status 0',
+      `info: ${server}: valid keys: 1, pets in memory: 0, ${limits}`,
+      'info: /v1/pets 200',
+      'info: SIGTERM received: --drain-delay 0, --drain 8',
+      'info: ends with exit status 0',
     ])
   })
 }
@@ -337,14 +337,12 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       const cutOff = 'requests in flight that were cut off: 1'
       const { stdout, stderr } = petstore.process
       assert.ok(stderr.text.endsWith(`\npetstore-server: ${cutOff}\n`), stderr.text)
-      const received = `${signals[0]} received: --drain-delay ${delay}, --drain ${drain}`
-      const lines = stdout.text.trimEnd().split('\n').slice(-4)
-      const entries = lines
-        .map((line) => JSON.parse(line))
-        .map(({ level, message, path, status }) => [level, message ?? `${path} ${status}`])
-      const last = ['info', 'ends with exit status 1']
-      const request = ['info', '/v1/pets null']
-      assert.deepEqual(entries, [['info', received], request, ['error', cutOff], last])
+      assert.deepEqual(stdout.text.trimEnd().split('\n').slice(-4).map(saidIn), [
+        `info: ${signals[0]} received: --drain-delay ${delay}, --drain ${drain}`,
+        'info: /v1/pets null',
+        `error: ${cutOff}`,
+        'info: ends with exit status 1',
+      ])
     })
   }
 }

@@ -62,7 +62,7 @@ test('petstore.pets says to ask the store', async (t) => {
 })
 
 for (const failing of ['rejects', 'throws'] as const) {
-  test(`while it ${failing}, requests get 503 and the log says why; then all is well`, async (t) => {
+  test(`while it ${failing}, requests get 503 and the log says why; then it works`, async (t) => {
     const store = new SlowStore()
     const { petstore, logStream } = await serve(t, store, [REX])
     store.failing = failing

@@ -270,15 +270,12 @@ type Unreached = [status: number, method: string, path: string, headers?: object
 const REACH_NO_OPERATION: Readonly<Record<string, Unreached>> = {
   'an invalid key': [401, 'GET', '/v1/pets', { authorization: 'Bearer wrong-key' }],
   'a body that is not JSON': [415, 'POST', '/v1/pets', { 'content-type': 'text/plain' }],
-  'a compressed body': [415, 'POST', '/v1/pets', { 'content-encoding': 'gzip' }],
   'a body that is too large': [413, 'POST', '/v1/pets', {}, 'x'.repeat(41)],
   'an unknown path': [404, 'GET', '/v1/cats'],
   'an unknown method': [405, 'PUT', '/v1/pets'],
   OPTIONS: [204, 'OPTIONS', '/v1/pets'],
   'the page': [200, 'GET', '/'],
-  'the OpenAPI document': [200, 'GET', '/openapi.json'],
-  'a liveness probe': [200, 'GET', '/livez'],
-  'a readiness probe': [200, 'HEAD', '/readyz'],
+  'a probe': [200, 'HEAD', '/readyz'],
 }
 
 test('a request that reaches no operation uses up no fault', async (t) => {
@@ -297,26 +294,24 @@ test('a request that reaches no operation uses up no fault', async (t) => {
 })
 
 for (const end of ['close', 'reset', 'clearFaults'] as const) {
-  test(`${end}() hangs up on delayed requests, others are served`, async (t) => {
-    for (const door of BOTH) await assertHangsUp(await start(t), end, door)
-  })
-}
-
-type End = 'close' | 'reset' | 'clearFaults'
-
-async function assertHangsUp(petstore: Petstore, end: End, door: Door): Promise<void> {
-  petstore.inject({ operation: 'createPet', delay: 600_000, times: 2 })
-  petstore.inject({ operation: 'listPets', delay: 600_000, status: 500, times: 2 })
-  const operations = ['createPet', 'listPets', 'listPets'] as const
-  const delayed = operations.map((one) => observe(call(petstore, one, door)))
-  while (petstore.pendingFaults.length > 1 || petstore.pendingFaults[0]?.times !== 1) await turn()
-  assert.equal(await observe(call(petstore, 'listPets', door)), '200 - []')
-  await petstore[end]()
-  for (const seen of await Promise.all(delayed))
-    assert.match(seen, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
-  assert.deepEqual([petstore.pendingFaults, petstore.pets], [[], []])
-  if (end === 'reset') assert.deepEqual(petstore.requests, []) // those in flight neither
-  if (end !== 'close') assert.equal(await observe(call(petstore, 'listPets', door)), '200 - []')
+  for (const door of BOTH) {
+    test(`${end}() hangs up on delayed requests, others are served, ${door}`, async (t) => {
+      const petstore = await start(t)
+      const list = () => observe(call(petstore, 'listPets', door))
+      petstore.inject({ operation: 'createPet', delay: 600_000, times: 2 })
+      petstore.inject({ operation: 'listPets', delay: 600_000, status: 500, times: 2 })
+      const delayed = [observe(call(petstore, 'createPet', door)), list(), list()]
+      while (petstore.pendingFaults.length > 1 || petstore.pendingFaults[0]?.times !== 1)
+        await turn()
+      assert.equal(await list(), '200 - []')
+      await petstore[end]()
+      for (const seen of await Promise.all(delayed))
+        assert.match(seen, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
+      assert.deepEqual([petstore.pendingFaults, petstore.pets], [[], []])
+      if (end === 'reset') assert.deepEqual(petstore.requests, []) // those in flight neither
+      if (end !== 'close') assert.equal(await list(), '200 - []')
+    })
+  }
 }
 
 for (const door of BOTH) {
