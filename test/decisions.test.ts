@@ -44,34 +44,32 @@ for (const [name, options] of Object.entries(SERVERS)) {
   })
 }
 
-describe('Order of the checks', () => {
-  const key = { authorization: AUTHORIZATION }
-  const long = { 'content-length': '65537' }
-  const bad = { 'content-type': 'text/plain', ...long }
-  const gzip = { ...key, 'content-encoding': 'gzip', ...long }
-  type Row = [line: string, headers: Record<string, string>, expected: Expected]
-  const rows: Record<string, Row> = {
-    'HTTP first': ['POST /v1/x', { host: 'a b', ...bad }, '400 bad_request'],
-    'Expect as a part of HTTP': ['POST /v1/x', { ...bad, expect: 'x' }, '417 expectation_failed'],
-    'the key before the path': ['POST /v1/x', bad, '401 unauthorized'],
-    'the path before the method': ['PUT /v1/x', { ...key, ...bad }, '404 not_found'],
-    'the method before the type': ['PUT /v1/pets', { ...key, ...bad }, '405 method_not_allowed'],
-    'the type before the size': ['POST /v1/pets', { ...key, ...bad }, '415 unsupported_media_type'],
-    'the coding before the size': ['POST /v1/pets', gzip, '415 unsupported_media_type'],
-    'the size before the body': ['POST /v1/pets', { ...key, ...long }, '413 content_too_large'],
-    'no body where none is wanted': ['GET /v1/pets', { ...key, ...bad }, 200],
-  }
-  for (const [rule, [line, headers, expected]] of Object.entries(rows)) {
-    test(`checks ${rule}, and neither sends 100 nor waits for the body`, async (t) => {
-      const petstore = await start(t)
-      for (const expect of [{}, { expect: '100-continue' }]) {
-        const all = Object.entries({ host: 'h', ...expect, ...headers })
-        const lines = all.map(([name, value]) => `${name}: ${value}`)
-        await assertNext(await open(t, petstore, request(`${line} HTTP/1.1`, lines)), expected)
-      }
-    })
-  }
-})
+const KEYED = { authorization: AUTHORIZATION }
+const LONG = { 'content-length': '65537' }
+const BAD = { 'content-type': 'text/plain', ...LONG }
+const GZIP = { ...KEYED, 'content-encoding': 'gzip', ...LONG }
+type Check = [line: string, headers: Record<string, string>, expected: Expected]
+const ORDER: Record<string, Check> = {
+  'HTTP first': ['POST /v1/x', { host: 'a b', ...BAD }, '400 bad_request'],
+  'Expect as a part of HTTP': ['POST /v1/x', { ...BAD, expect: 'x' }, '417 expectation_failed'],
+  'the key before the path': ['POST /v1/x', BAD, '401 unauthorized'],
+  'the path before the method': ['PUT /v1/x', { ...KEYED, ...BAD }, '404 not_found'],
+  'the method before the type': ['PUT /v1/pets', { ...KEYED, ...BAD }, '405 method_not_allowed'],
+  'the type before the size': ['POST /v1/pets', { ...KEYED, ...BAD }, '415 unsupported_media_type'],
+  'the coding before the size': ['POST /v1/pets', GZIP, '415 unsupported_media_type'],
+  'the size before the body': ['POST /v1/pets', { ...KEYED, ...LONG }, '413 content_too_large'],
+  'no body where none is wanted': ['GET /v1/pets', { ...KEYED, ...BAD }, 200],
+}
+for (const [rule, [line, headers, expected]] of Object.entries(ORDER)) {
+  test(`checks ${rule}, and neither sends 100 nor waits for the body`, async (t) => {
+    const petstore = await start(t)
+    for (const expect of [{}, { expect: '100-continue' }]) {
+      const all = Object.entries({ host: 'h', ...expect, ...headers })
+      const lines = all.map(([name, value]) => `${name}: ${value}`)
+      await assertNext(await open(t, petstore, request(`${line} HTTP/1.1`, lines)), expected)
+    }
+  })
+}
 
 test('answers 431 to 16 KiB of target, header names and values, and to no less', async (t) => {
   const petstore = await start(t)

@@ -67,9 +67,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
         const message = /^drain .* must be an integer from 0 to 86400000$/
         await assert.rejects(closing, { name, code: 'invalid_option', message })
       }
-      assert.equal((await petstore.fetch(`${petstore.url}/pets`, petstore)).status, 200)
-      const ready = await petstore.fetch(new URL('/readyz', petstore.url))
-      assert.equal(ready.status, 200)
+      assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 200)
     })
 
     test('replaceKeys() replaces all keys and headers, or none if a key is invalid', async () => {

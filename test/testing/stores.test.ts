@@ -7,7 +7,7 @@ import { launch } from '../../src/petstore.ts'
 import { run } from '../executable.ts'
 import { HOST, open, request } from '../http/raw.ts'
 import { assertError, assertNext, bearer, check, type Expected, FakeStream } from '../support.ts'
-import { folderOf, outcomesOf, send } from '../support.ts'
+import { outcomesOf, send } from '../support.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 1 }
 const BODY = JSON.stringify(REX)
@@ -311,14 +311,13 @@ test('where any key is valid, the log numbers them in the order of their first u
   for (const key of [ANN, BEN]) assert.ok(!logStream.text.includes(key))
 })
 
-test('of() needs the option storePerKey, which needs no snapshot', async (t) => {
+test('of() needs the option storePerKey, which needs no snapshot', async () => {
   await using petstore = createPetstore()
   const message = 'of(key) needs the option storePerKey'
   assert.throws(() => petstore.of(petstore.apiKey), { code: 'invalid_option', message })
-  const snapshot = `${folderOf(t)}/pets.json`
   const refused = { code: 'invalid_option', message: 'snapshot must be left out with storePerKey' }
-  await assert.rejects(startPetstore({ storePerKey: true, snapshot }), refused)
-  const { status, stderr } = await run(['--store-per-key', '--snapshot', snapshot])
+  await assert.rejects(startPetstore({ storePerKey: true, snapshot: 'pets.json' }), refused)
+  const { status, stderr } = await run(['--store-per-key', '--snapshot', 'pets.json'])
   assert.equal(status, 2)
   assert.match(stderr, /--store-per-key must be without --snapshot/)
 })
