@@ -93,12 +93,8 @@ const OPTIONS: Record<string, Option> = {
 const SOCKET_OPTIONS: Record<string, Option> = {
   port: integer(0, 65_535),
   host: HOST,
-  snapshot: {
-    mustBe: 'the path of a file',
-    good: [], // snapshot.test.ts
-    misshapen: [1, ['a']],
-    outOfRange: [''],
-  },
+  // snapshot.test.ts has good ones.
+  snapshot: { mustBe: 'the path of a file', good: [], misshapen: [1, ['a']], outOfRange: [''] },
   maxConnections: integer(1, 1_000_000),
   keepAlive: integer(1, 86_400_000),
   controlPort: integer(0, 65_535),

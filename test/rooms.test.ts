@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { posix, sep } from 'node:path'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { buildSync } from 'esbuild' // comes with tsx
+import { read } from './documents.ts'
 
 const ROOT = new URL('../', import.meta.url)
 
@@ -14,7 +15,7 @@ function filesIn(folder: string): string[] {
 }
 
 function linesOf(path: string): string[] {
-  return readFileSync(new URL(path, ROOT), 'utf8').split('\n').slice(0, -1)
+  return read(path).split('\n').slice(0, -1)
 }
 
 const FILES = filesIn('src/')
@@ -79,10 +80,6 @@ describe('the imports of src/', () => {
     assert.deepEqual(drawn.sort(), [...arrows].sort())
   })
 })
-
-function read(path: string): string {
-  return readFileSync(new URL(path, ROOT), 'utf8')
-}
 
 /** The length of each function: Prettier ends it where its indent comes back. */
 function functionsOf(path: string): { name: string; length: number }[] {
