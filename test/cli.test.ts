@@ -95,7 +95,7 @@ test('says in words what its user may not do', { skip }, async (t) => {
   assert.deepEqual(await run(['--port', '1']), port)
 })
 
-test('the greeting on a terminal has a generated key that works, and no page', async (t) => {
+test('without a page, the greeting on a terminal has a generated key, which works', async (t) => {
   const { process, url } = await serve(t, ['--no-page'], { isTTY: true })
   const [, key = ''] = /^ {2}API key, generated .*: ([\w-]{32})$/m.exec(process.stdout.text) ?? []
   assert.equal(await statusWith({ url }, key), 200)

@@ -82,7 +82,7 @@ test('answers 431 to 16 KiB of target, header names and values, and to no less',
 })
 
 // cli.test.ts does so with Content-Length.
-test('sends 100-continue for a good request, also in chunks and in another case', async (t) => {
+test('sends 100-continue for a good request, also for chunks and in any letter case', async (t) => {
   const petstore = await start(t, { maxBody: BODY.length })
   const lines = [HOST, BEARER, CHUNKED, 'expect: 100-Continue']
   const connection = await open(t, petstore, request('POST /v1/pets HTTP/1.1', lines))

@@ -50,7 +50,7 @@ const REFUSED: Readonly<Record<string, readonly string[]>> = {
 
 for (const [name, values] of Object.entries(REFUSED)) {
   for (const value of values) {
-    test(`the controls refuse ${name}: ${value}, on every path, and change nothing`, async (t) => {
+    test(`the controls refuse ${name} "${value}" on every path, and change nothing`, async (t) => {
       const { petstore, call } = await startControls(t, { pets: [TOM] })
       await petstore.fetch(petstore.url)
       const before = [petstore.pets, petstore.requests, petstore.pendingFaults]
@@ -327,7 +327,6 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
   for (const [query, message] of [
     ['count=6', `count 6 ${COUNT}`],
     ['count=', `count '' ${ANY_COUNT}`],
-    ['count=1e0', `count '1e0' ${ANY_COUNT}`],
     ['count=01', `count '01' ${ANY_COUNT}`],
     ['count=%2B1', `count '+1' ${ANY_COUNT}`],
     ['status=600', `status 600 ${STATUS}`],
@@ -335,7 +334,6 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     ['wait=600.001', `wait 600.001 ${SECONDS}`],
     ['wait=1.0005', `wait '1.0005' ${SECONDS}`],
     ['wait=-1', `wait '-1' ${SECONDS}`],
-    ['wait=1e1', `wait '1e1' ${SECONDS}`],
     ['wait=', `wait '' ${SECONDS}`],
     ['key=null', 'key null must be an integer from 0 to 1000000'],
     ['__proto__=1', `query must not have '__proto__'; ${known}`],
