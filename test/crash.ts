@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -7,7 +6,7 @@ import { watch } from 'node:fs/promises'
 import { Agent } from 'node:http'
 import { basename, dirname } from 'node:path'
 import { test } from 'node:test'
-import { type Running, run } from './process.ts'
+import { run, Running } from './process.ts'
 import { folderOf, KEY, listAll, Random, send } from './support.ts'
 
 const CLIENTS = 32
@@ -36,23 +35,19 @@ export function testCrashes(command: readonly string[], rounds: number): void {
   })
 }
 
-/** Resolves once a file with the name of another and a suffix changes. */
-async function written(file: string, suffix: string): Promise<void> {
-  const name = `${basename(file)}${suffix}`
+/** Resolves once the file that will replace this one changes. */
+async function replacing(file: string): Promise<void> {
+  const name = `${basename(file)}.new`
   for await (const { filename } of watch(dirname(file))) if (filename === name) return
 }
 
 /** Kills a server during its start, when it folds the journal that the last one left. */
-async function killDuringStart(
-  [program = '', ...args]: readonly string[],
-  file: string,
-): Promise<void> {
-  const begun = written(file, '.new')
-  const flags = ['--port', '0', '--api-key', KEY, '--log', 'off']
-  const server = spawn(program, [...args, ...flags], { stdio: 'ignore' })
+async function killDuringStart(command: readonly string[], file: string): Promise<void> {
+  const begun = replacing(file)
+  const server = new Running([...command, '--port', '0', '--api-key', KEY, '--log', 'off'])
   await begun
-  server.kill('SIGKILL')
-  await once(server, 'exit')
+  server.process.kill('SIGKILL')
+  await server.exited
 }
 
 // Lets clients add pets, and kills the server: after some responses or, given its file, while it
@@ -81,7 +76,7 @@ async function addUntilKilled(
   }
   await Promise.all(Array.from({ length: CLIENTS }, add))
   if (file !== undefined) {
-    const begun = written(file, '.new')
+    const begun = replacing(file)
     server.process.kill('SIGTERM') // folds, however much it holds
     await begun
     server.process.kill('SIGKILL')

@@ -1,12 +1,11 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
-import dns from 'node:dns'
-import { cpSync, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { cpSync, existsSync } from 'node:fs'
 import { describe, test, type TestContext } from 'node:test'
 import * as petstoreServer from '../src/index.ts'
 import { type NewPet, type Pet, type Petstore } from '../src/index.ts'
 import { Running } from './process.ts'
-import { check, FakeStream, folderOf, KEY, send, start } from './support.ts'
+import { bearer, check, FakeStream, folderOf, KEY, outcomesOf, send, start } from './support.ts'
 
 const { createPetstore, startPetstore } = petstoreServer
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' } // 152 bytes of the store
@@ -40,7 +39,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [[], [], []])
       await petstore.log.flush()
       assert.deepEqual([petstore.controlUrl, logStream.text], [undefined, ''])
-      assert.deepEqual(petstore.headers, { authorization: `Bearer ${petstore.apiKey}` })
+      assert.deepEqual(petstore.headers, bearer(petstore.apiKey))
       assert.equal((await petstore.fetch(`${petstore.url}/pets`, petstore)).status, 200)
     })
 
@@ -68,35 +67,24 @@ for (const [name, make] of Object.entries(MAKERS)) {
         const message = /^drain .* must be an integer from 0 to 86400000$/
         await assert.rejects(closing, { name, code: 'invalid_option', message })
       }
-      assert.equal((await petstore.fetch(`${petstore.url}/pets`, petstore)).status, 200)
-      const ready = await petstore.fetch(new URL('/readyz', petstore.url))
-      assert.equal(ready.status, 200)
+      assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 200)
     })
 
     test('replaceKeys() replaces all keys and headers, or none if a key is invalid', async () => {
       await using petstore = await make({ apiKeys: ['first-key', 'second-key'] })
       assert.equal(petstore.apiKey, 'first-key')
-      const valid = async () => {
-        const accepted: string[] = []
-        for (const key of ['first-key', 'second-key', 'third-key', 'fourth-key', 'fifth-key']) {
-          const headers = { authorization: `Bearer ${key}` }
-          if ((await petstore.fetch(`${petstore.url}/pets`, { headers })).ok) accepted.push(key)
-        }
-        return accepted
-      }
-      assert.deepEqual(await valid(), ['first-key', 'second-key'])
       const keys = ['second-key', 'third-key']
       petstore.replaceKeys(keys)
       keys[0] = 'fourth-key'
-      for (const given of [[], ['fifth-key', 'short'], ['fifth-key', 5], 'fifth-key', undefined]) {
-        const message =
-          /^apiKeys must be an array of one key or more, each 8 to 256 characters [^5]*$/
+      for (const given of [[], ['fourth-key', 'short'], undefined]) {
+        const message = /^apiKeys must be an array of one key or more, each 8 to 256 characters /
         assert.throws(() => Reflect.apply(petstore.replaceKeys, undefined, [given]), { message })
       }
-      assert.deepEqual(await valid(), ['second-key', 'third-key'])
-      assert.equal(petstore.apiKey, 'second-key')
-      assert.deepEqual(petstore.headers, { authorization: 'Bearer second-key' })
-      assert.equal((await petstore.fetch(`${petstore.url}/pets`, petstore)).status, 200)
+      const statusWith = async (key: string) =>
+        (await petstore.fetch(`${petstore.url}/pets`, { headers: bearer(key) })).status
+      const all = ['first-key', 'second-key', 'third-key', 'fourth-key']
+      assert.deepEqual(await Promise.all(all.map(statusWith)), [401, 200, 200, 401])
+      assert.deepEqual([petstore.apiKey, petstore.headers], ['second-key', bearer('second-key')])
     })
 
     test('add() keeps every int64 exact, and is not recorded as a request', async () => {
@@ -118,34 +106,29 @@ for (const [name, make] of Object.entries(MAKERS)) {
       await using petstore = await make({ pets: [REX] })
       await petstore.fetch(petstore.url)
       petstore.inject({ operation: '*', status: 503 })
-      const wrong = [REX, { name: 1, categoryId: 2n ** 63n }]
-      const message =
-        /^pets must be an array of NewPet: in item 2, name must be a string; categoryId must be /
-      const error = { name: 'TypeError', code: 'invalid_pet' }
-      const refuses = (change: (pets: never) => unknown, given: unknown, message: RegExp) =>
-        assert.rejects(async () => Reflect.apply(change, undefined, [given]), { ...error, message })
-      for (const change of [petstore.add, petstore.reset]) {
-        await refuses(change, wrong, message)
-        for (const given of ['', null, {}, REX])
-          await refuses(change, given, /^pets must be an array of NewPet: /)
+      for (const [given, why] of [
+        [[REX, { name: 1, categoryId: 1 }], 'in item 2, name must be a string'],
+        [null, '.*'],
+      ] as const) {
+        const message = new RegExp(`^pets must be an array of NewPet: ${why}$`)
+        for (const change of [petstore.add, petstore.reset]) {
+          const changing: Promise<unknown> = Reflect.apply(change, undefined, [given])
+          await assert.rejects(changing, { name: 'TypeError', code: 'invalid_pet', message })
+        }
       }
-      await refuses(petstore.add, undefined, /^pets must be an array of NewPet: /)
       assert.deepEqual(petstore.pets, [{ id: 1, ...REX }])
       assert.deepEqual([petstore.requests.length, petstore.pendingFaults.length], [1, 1])
     })
 
     test('reset() restores the initial pets or sets others, with ids from 1', async () => {
       const pets = [{ ...REX, age: 9 }] // the unknown member is dropped
-      await using petstore = await make({ pets, apiKeys: [KEY] })
+      await using petstore = await make({ pets })
       pets.pop()
       const listPets = async () =>
         (await petstore.fetch(`${petstore.url}/pets?limit=2`, petstore)).text()
       await petstore.add([REX, REX])
-      await listPets()
-      petstore.inject({ operation: '*', status: 503 })
       await petstore.reset()
       assert.deepEqual(petstore.pets, [{ id: 1, ...REX }])
-      assert.deepEqual([petstore.requests, petstore.pendingFaults], [[], []])
       for (const name of ['Tom', 'Mia']) {
         await petstore.reset(Array(3).fill({ name, categoryId: 2n ** 63n - 1n }))
         const rest = `"name":"${name}","categoryId":9223372036854775807}`
@@ -153,16 +136,14 @@ for (const [name, make] of Object.entries(MAKERS)) {
           assert.equal(await listPets(), `[{"id":1,${rest},{"id":2,${rest}]`)
       }
       assert.deepEqual(await petstore.add([REX]), [{ id: 4, ...REX }])
-      await petstore.reset([])
-      assert.deepEqual(petstore.pets, [])
-      await petstore.reset(undefined)
-      assert.deepEqual(petstore.pets, [{ id: 1, ...REX }])
     })
   })
 }
 
 test('with a snapshot, add() and reset() resolve once their pets are on disk', async (t) => {
   const snapshot = `${folderOf(t)}/pets.json`
+  const unopened = { code: 'storage_failed', message: /in a folder that exists/ }
+  await assert.rejects(startPetstore({ snapshot: `${snapshot}/pets.json` }), unopened)
   const tooMany = startPetstore({ snapshot, pets: [REX, REX], maxStore: 303 })
   await assert.rejects(tooMany, { name: 'RangeError', code: 'store_full' })
   const petstore = await start(t, { snapshot, pets: [REX] }) // the refused pets are not in it
@@ -230,30 +211,11 @@ test('100 petstores at once share no key, pet, fault or request', async (t) => {
     return { pet, seen: ['createPet 201', 'getPet 401', `listPets ${status}`] }
   }
   for (const [at, { pet, seen }] of (await Promise.all(petstores.map(use))).entries()) {
-    const { pets = [], requests = [], pendingFaults } = petstores[at] ?? {}
-    assert.deepEqual([pets.slice(at % 7), pendingFaults], [[{ id: (at % 7) + 1, ...pet }], []])
-    assert.deepEqual(requests.map(({ operation, status }) => `${operation} ${status}`).sort(), seen)
+    const petstore = petstores[at] ?? assert.fail()
+    assert.deepEqual(petstore.pets.slice(at % 7), [{ id: (at % 7) + 1, ...pet }])
+    assert.deepEqual(petstore.pendingFaults, [])
+    assert.deepEqual(outcomesOf(petstore).sort(), seen)
   }
-})
-
-test('a snapshot that cannot be opened fails the start as storage_failed', async (t) => {
-  const starting = startPetstore({ snapshot: `${folderOf(t)}/none/pets.json` })
-  await assert.rejects(starting, { code: 'storage_failed', message: /in a folder that exists/ })
-})
-
-test('a snapshot that cannot be completed does not hide why the start failed', async (t) => {
-  const folder = `${folderOf(t)}/pets`
-  mkdirSync(folder)
-  const port = portOf((await start(t)).url)
-  const { lookup } = dns
-  // The first thing that happens once the snapshot is open.
-  t.mock.method(dns, 'lookup', (...given: Parameters<typeof lookup>) => {
-    rmSync(folder, { recursive: true, force: true })
-    lookup(...given)
-  })
-  const snapshot = `${folder}/pets.json`
-  const starting = startPetstore({ snapshot, pets: [REX], host: 'localhost', port })
-  await assert.rejects(starting, { code: 'EADDRINUSE' })
 })
 
 function runModule(code: string, ...flags: string[]) {

@@ -10,12 +10,11 @@ import { assertConforms } from './verify.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 2n ** 62n, status: 'sold' }
 const BODY = '{"name":"Rex","categoryId":1}'
-const LIST = { limit: 1, after: 0 }
 
-/** A store that answers in a later turn of the event loop, unless `failure` says how it fails. */
+/** A store that answers in a later turn of the event loop, unless it fails. */
 class SlowStore implements Store {
   readonly pets: MemoryStore = new MemoryStore(1e9)
-  failure: ((work: () => unknown) => never) | undefined
+  failing: 'rejects' | 'throws' | undefined
   calls: string[] = []
 
   page: Store['page'] = (query) => this.#later('page', () => this.pets.page(query))
@@ -25,21 +24,12 @@ class SlowStore implements Store {
   isWritable: Store['isWritable'] = () => this.#later('isWritable', () => true)
   close: Store['close'] = () => this.#later('close', () => {})
 
-  async #later<T>(name: string, work: () => T): Promise<T> {
+  #later<T>(name: string, work: () => T): Promise<T> {
     this.calls.push(name)
-    await nextTurn()
-    return this.failure === undefined ? work() : this.failure(work)
-  }
-}
-
-const FAILURES: Record<string, (store: SlowStore) => void> = {
-  rejects: (store) => {
-    store.failure = () => assert.fail('the disk is on fire')
-  },
-  throws: (store) => {
     const fail = () => assert.fail('the disk is on fire')
-    Object.assign(store, { page: fail, get: fail, add: fail, isWritable: fail })
-  },
+    if (this.failing === 'throws') fail()
+    return nextTurn().then(this.failing === undefined ? work : fail)
+  }
 }
 
 async function serve(t: TestContext, store: Store, pets: readonly NewPet[] = []) {
@@ -54,7 +44,7 @@ test('a store that answers by promises keeps every rule, over a socket', async (
   assert.doesNotMatch(tap, /# SKIP/)
 })
 
-test('createPetstore() serves it in process', async () => {
+test('createPetstore() serves it in process, and says to ask it for its pets', async () => {
   const store = new SlowStore()
   await using petstore = createPetstore({ store, pets: [REX] })
   const response = await petstore.fetch(`${petstore.url}/pets/1`, petstore)
@@ -62,20 +52,15 @@ test('createPetstore() serves it in process', async () => {
   assert.deepEqual(await petstore.add([REX]), [{ id: 2, ...REX }])
   await petstore.reset()
   assert.equal(store.pets.size, 1)
-})
-
-test('petstore.pets says to ask the store', async (t) => {
-  const { petstore } = await serve(t, new SlowStore())
   const message = 'pets must be asked of your own store'
   assert.throws(() => petstore.pets, { name: 'TypeError', code: 'invalid_option', message })
 })
 
-for (const [fails, fail] of Object.entries(FAILURES)) {
-  test(`while it ${fails}, requests get 503 and the log says why; then all is well`, async (t) => {
+for (const failing of ['rejects', 'throws'] as const) {
+  test(`while it ${failing}, requests get 503 and the log says why; then it works`, async (t) => {
     const store = new SlowStore()
     const { petstore, logStream } = await serve(t, store, [REX])
-    const whole = { ...store }
-    fail(store)
+    store.failing = failing
     for (const path of ['/v1/pets', '/v1/pets/1', '/readyz'])
       assertError(await send(petstore, 'GET', path), 503, 'storage_failed')
     const added = await send(petstore, 'POST', '/v1/pets', { body: BODY })
@@ -87,7 +72,7 @@ for (const [fails, fail] of Object.entries(FAILURES)) {
       code: 'storage_failed',
       message: 'Cannot add pet 1 of 1: it may have been added',
     })
-    Object.assign(store, whole)
+    store.failing = undefined
     await check(petstore, 'GET', '/readyz', 200)
     await check(petstore, 'GET', '/v1/pets/1', 200)
     await check(petstore, 'POST', '/v1/pets', 201, { body: BODY })
@@ -120,25 +105,32 @@ test('initial pets fill it only if it is empty, and before anything else', async
 
 test('filling it is tried again after a failure', async () => {
   const store = new SlowStore()
-  FAILURES['rejects']?.(store)
+  store.failing = 'rejects'
   await using petstore = createPetstore({ store, pets: [REX] })
   const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
   assert.deepEqual([(await list()).status, (await list()).status], [503, 503])
-  store.failure = undefined
+  store.failing = undefined
   assert.match(await (await list()).text(), /^\[\{"id":1/)
 })
 
 test('startPetstore() fills it before it resolves, and rejects if it cannot', async (t) => {
   const store = new SlowStore()
   await serve(t, store, [REX])
-  assert.equal(store.pets.page(LIST).next ?? store.pets.size, 1)
-  const failing = new SlowStore()
-  FAILURES['rejects']?.(failing)
+  assert.equal(store.pets.size, 1)
+  const broken = new SlowStore()
+  broken.failing = 'rejects'
   const message = 'the disk is on fire'
-  await assert.rejects(serve(t, failing, [REX]), { code: 'storage_failed', message })
+  await assert.rejects(serve(t, broken, [REX]), { code: 'storage_failed', message })
   const small = new SlowStore()
   small.reset = () => false
   await assert.rejects(serve(t, small, [REX]), { code: 'storage_failed', message: /do not fit/ })
+})
+
+test('a store that cannot be closed does not hide why the start failed', async (t) => {
+  const store = new SlowStore()
+  store.close = () => assert.fail('the disk is on fire')
+  const port = Number(new URL((await start(t)).url).port)
+  await assert.rejects(start(t, { store, port }), { code: 'EADDRINUSE' })
 })
 
 test('reset() says if pets do not fit', async (t) => {
@@ -155,8 +147,8 @@ test('it is closed once, after the last request', async () => {
   await Promise.all([petstore.close(), petstore.close()])
   await petstore.close()
   assert.deepEqual(store.calls, ['close'])
-  const failing = new SlowStore()
-  failing.close = () => assert.fail('the disk is on fire')
-  const closing = createPetstore({ store: failing }).close()
+  const broken = new SlowStore()
+  broken.close = () => assert.fail('the disk is on fire')
+  const closing = createPetstore({ store: broken }).close()
   await assert.rejects(closing, { code: 'storage_failed', message: 'the disk is on fire' })
 })

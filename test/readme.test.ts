@@ -34,13 +34,11 @@ test('README.md has at most 200 lines of at most 110 characters', () => {
 })
 
 function anchorsOf(path: string): string[] {
-  const headings = read(path).match(/(?<=^#+ ).*$/gm) ?? []
-  return headings.map((text) =>
-    text
+  const headings =
+    read(path)
       .toLowerCase()
-      .replace(/[^\w\s-]/g, '')
-      .replaceAll(' ', '-'),
-  )
+      .match(/(?<=^#+ ).*$/gm) ?? []
+  return headings.map((text) => text.replace(/[^\w\s-]/g, '').replaceAll(' ', '-'))
 }
 
 test('every relative link leads to a file or a heading in it, and every path exists', () => {

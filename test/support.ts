@@ -17,6 +17,10 @@ import type { Petstore, StartOptions } from '../src/types.ts'
 export const KEY = 'key-of-the-tests'
 export const AUTHORIZATION: string = `Bearer ${KEY}`
 
+export function bearer(key: string): { authorization: string } {
+  return { authorization: `Bearer ${key}` }
+}
+
 export function words(text: string): string[] {
   return text.trim().split(/\s+/)
 }
@@ -100,6 +104,11 @@ export function assertError(answer: Answer, status: number, code: string, label 
   return message
 }
 
+/** The operation and the status of each recorded request. */
+export function outcomesOf({ requests }: Pick<Petstore, 'requests'>): string[] {
+  return requests.map(({ operation, status }) => `${operation} ${status}`)
+}
+
 export type Expected = number | `${number} ${string}`
 
 /** Asserts that a response has this status or is this Error, and returns it. */
@@ -124,26 +133,16 @@ export async function check(
 /** A connection that writes any bytes and reads one response after the other. */
 export class RawConnection {
   readonly socket: Socket
+  readonly closed: Promise<unknown> // by the server, or lost
   #received: Buffer[] = []
-  #ended = false
-  #wake = () => {}
-
-  readonly closed: Promise<void> // by the server, or lost
 
   constructor(t: TestContext, { url }: { url: string }) {
     const { hostname, port } = new URL(url)
     this.socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true })
-    this.socket.on('data', (chunk) => {
-      this.#received.push(chunk)
-      this.#wake()
-    })
-    const ends = ['end', 'close', 'error'].map(
-      (event) => new Promise((resolve) => this.socket.on(event, resolve)),
-    )
-    this.closed = Promise.race(ends).then(() => {
-      this.#ended = true
-      this.#wake()
-    })
+    this.socket.on('data', (chunk) => this.#received.push(chunk))
+    this.socket.on('error', () => {}) // which comes before 'close'
+    const ends = [once(this.socket, 'end'), once(this.socket, 'close')]
+    this.closed = Promise.race(ends).catch(() => {})
     t.after(() => this.socket.destroy())
   }
 
@@ -172,8 +171,7 @@ export class RawConnection {
   }
 
   #joined(): Buffer {
-    const [first, ...more] = this.#received
-    const joined = first !== undefined && more.length === 0 ? first : Buffer.concat(this.#received)
+    const joined = Buffer.concat(this.#received)
     this.#received = [joined]
     return joined
   }
@@ -187,11 +185,9 @@ export class RawConnection {
         this.#received = [joined.subarray(end)]
         return joined.subarray(0, end)
       }
-      if (this.#ended)
+      if (this.socket.readableEnded || this.socket.destroyed)
         throw new Error(`the connection ended after ${JSON.stringify(this.#joined().toString())}`)
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
+      await Promise.race([once(this.socket, 'data').catch(() => {}), this.closed])
     }
   }
 }

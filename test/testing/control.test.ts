@@ -4,16 +4,13 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { refuse } from '../../src/api/errors.ts'
-import { createFetch } from '../../src/http/fetch.ts'
-import { Router } from '../../src/http/router.ts'
 import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
-import { controls } from '../../src/testing/control.ts'
-import { type Answer, assertError, assertIs, assertNext, check } from '../support.ts'
-import { folderOf, KEY, listAll, send, start, temporaryFile } from '../support.ts'
+import { MemoryStore } from '../../src/pets/store.ts'
+import { type Answer, assertError, assertIs, assertNext, check, FakeStream } from '../support.ts'
+import { folderOf, KEY, listAll, send, start, temporaryFile, words } from '../support.ts'
 import { blocksOf } from '../documents.ts'
 import { serve } from '../executable.ts'
-import { get, open, request, REX } from '../http/raw.ts'
+import { open, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
@@ -37,73 +34,55 @@ test('the controls have their own address, need no key, and end with the petstor
   for (const path of ['/reset', '/requests', '/faults']) {
     await check(petstore, 'POST', path, '404 not_found', { body: '[]' })
     await check(petstore, 'GET', `/v1${path}`, '404 not_found')
-    const noKey = { headers: { authorization: '' } }
-    await check(petstore, 'GET', `/v1${path}`, '401 unauthorized', noKey)
   }
-  for (const path of ['/v1/pets', '/livez', '/reset/', '/Pets', '/pets/1', '/%zz']) {
+  for (const path of ['/v1/pets', '/livez', '/reset/', '/Pets', '/pets/1', '/%zz'])
     assertError(await call('GET', path), 404, 'not_found')
-  }
   await petstore.close()
   await assert.rejects(call('GET', '/pets'), { code: 'ECONNREFUSED' })
 })
 
-const REFUSED: Readonly<Record<string, Record<string, string>>> = {
-  'an Origin': { origin: 'https://evil.example' },
-  'the Origin null': { origin: 'null' },
-  'an empty Origin': { origin: '' },
-  'the Origin of the controls': { host: '127.0.0.1', origin: 'http://127.0.0.1' },
-  'Sec-Fetch-Site: cross-site': { 'sec-fetch-site': 'cross-site' },
-  'Sec-Fetch-Site: same-site': { 'sec-fetch-site': 'same-site' },
-  'an unknown Sec-Fetch-Site': { 'sec-fetch-site': 'other' },
-  'two values of Sec-Fetch-Site': { 'sec-fetch-site': 'none, cross-site' },
-  'a Host that has a name': { host: 'evil.example' },
-  'a Host that has a name and a port': { host: 'evil.example:8081' },
-  'a Host that begins like an address': { host: '127.0.0.1.evil.example' },
-  'a Host that begins like localhost': { host: 'localhost.evil.example' },
-  'a Host that ends like localhost': { host: 'evil.localhost' },
+const REFUSED: Readonly<Record<string, readonly string[]>> = {
+  origin: ['https://evil.example', 'null', '', 'http://127.0.0.1'],
+  'sec-fetch-site': ['cross-site', 'same-site', 'other', 'none, cross-site'],
+  host: words(`evil.example evil.example:8081 127.0.0.1.evil.example localhost.evil.example
+    evil.localhost`),
 }
 
-for (const [name, headers] of Object.entries(REFUSED)) {
-  test(`the controls refuse ${name}, on every path, and change nothing`, async (t) => {
-    const { petstore, call } = await startControls(t, { pets: [TOM] })
-    await petstore.fetch(petstore.url)
-    const before = [petstore.pets, petstore.requests, petstore.pendingFaults]
-    const json = { ...headers, ...JSON_TYPE }
-    for (const [method, path, body, sent = headers] of [
-      ['GET', '/'],
-      ['GET', '/nothing'],
-      ['GET', '/requests'],
-      ['OPTIONS', '/reset'],
-      ['POST', '/reset'],
-      ['POST', '/reset', '', { ...headers, 'content-type': 'text/plain' }],
-      ['POST', '/faults', FAULT], // as from an untyped Blob
-      ['POST', '/pets', [TOM], json],
-      ['PUT', '/get-pet', '"gone"', json],
-      ['DELETE', '/requests'],
-    ] as const) {
-      const answer = await call(method, path, body, sent)
-      assertError(answer, 403, 'forbidden')
-      assert.equal(answer.headers['access-control-allow-origin'], undefined)
-    }
-    assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], before)
-    assert.equal(petstore.getPetState, 'deprecated')
-  })
+for (const [name, values] of Object.entries(REFUSED)) {
+  for (const value of values) {
+    test(`the controls refuse ${name} "${value}" on every path, and change nothing`, async (t) => {
+      const { petstore, call } = await startControls(t, { pets: [TOM] })
+      await petstore.fetch(petstore.url)
+      const before = [petstore.pets, petstore.requests, petstore.pendingFaults]
+      for (const [method, path, body] of [
+        ['GET', '/nothing'],
+        ['GET', '/requests'],
+        ['OPTIONS', '/reset'],
+        ['POST', '/reset'],
+        ['POST', '/faults', FAULT], // as from an untyped Blob
+        ['POST', '/pets', [TOM]],
+        ['PUT', '/get-pet', '"gone"'],
+        ['DELETE', '/requests'],
+      ] as const) {
+        const answer = await call(method, path, body, { [name]: value })
+        assertError(answer, 403, 'forbidden')
+        assert.equal(answer.headers['access-control-allow-origin'], undefined)
+      }
+      assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], before)
+      assert.equal(petstore.getPetState, 'deprecated')
+    })
+  }
 }
 
 test('the controls serve every local Host, and a browser without a page', async (t) => {
   const { url, call } = await startControls(t)
-  for (const headers of [
-    { host: 'localhost' },
-    { host: 'LOCALHOST:8081' },
-    { host: '127.0.0.1:8081' },
-    { host: '192.0.2.1:8081' },
-    { host: '[::1]:8081' },
-    { host: '[::1]' },
-    { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' },
-    { 'sec-fetch-site': 'same-origin' },
-    { 'sec-fetch-mode': 'cors' }, // what the fetch of Node sends
-  ]) {
-    assert.equal((await call('GET', '/pets', '', headers)).status, 200, JSON.stringify(headers))
+  const served = {
+    host: words('localhost LOCALHOST:8081 127.0.0.1:8081 192.0.2.1:8081 [::1]:8081 [::1]'),
+    'sec-fetch-site': ['none', 'same-origin'],
+  }
+  for (const [name, values] of Object.entries(served)) {
+    for (const value of values)
+      assert.equal((await call('GET', '/pets', '', { [name]: value })).status, 200, value)
   }
   await assertNext(await open(t, { url }, 'GET /pets HTTP/1.0\r\n\r\n'), 200)
   for (const init of [{}, { method: 'POST' }, { method: 'POST', body: '[]', headers: JSON_TYPE }]) {
@@ -129,22 +108,17 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
     '/faults': ['GET', 'POST', 'DELETE'],
     '/get-pet': ['PUT'],
   }
-  const listed: { method: string; path: string }[] = JSON.parse((await call('GET', '/')).body)
+  const { body, headers } = await call('GET', '/')
+  assert.equal(headers['cache-control'], 'no-store')
   const expected = Object.entries(methodsOf).flatMap(([path, methods]) =>
     methods.map((method) => ({ method, path })),
   )
-  assert.deepEqual(listed, expected)
+  assert.deepEqual(JSON.parse(body), expected)
   for (const [path, methods] of Object.entries(methodsOf)) {
     const allowed = [...methods, 'OPTIONS', ...(methods.includes('GET') ? ['HEAD'] : [])].sort()
-    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-      const bodies = { POST: path === '/faults' ? FAULT : [], PUT: '"gone"' }
-      const body = new Map(Object.entries(bodies)).get(method)
-      const { status, headers } = await call(method, path, body)
-      const isAllowed = allowed.includes(method)
-      const expected = isAllowed ? [200, 201, 204] : [405]
-      assert.ok(expected.includes(status), `${method} ${path} ${status}`)
-      if (method === 'OPTIONS' || !isAllowed) assert.equal(headers.allow, allowed.join(', '))
-      if (status !== 204) assert.equal(headers['cache-control'], 'no-store')
+    for (const [method, status] of Object.entries({ OPTIONS: 204, PATCH: 405 })) {
+      const answer = await call(method, path)
+      assert.deepEqual([answer.status, answer.headers.allow], [status, allowed.join(', ')])
     }
   }
 })
@@ -152,18 +126,13 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
 test('an invalid body is refused with its reason, and changes nothing', async (t) => {
   const { petstore, url } = await startControls(t, { pets: [TOM] })
   const noPets = /^The body must be an array of NewPet: ./
-  const noName = /: in item 1, name is required and must be a string; categoryId is required /
-  const tooGreat = `[${REX.replace('1', '9223372036854775808')}]`
   for (const [path, body, code, message] of [
     ['/reset', '[', 'bad_request', /^The body must be an array of NewPet: Unexpected end/],
     ['/reset', ' ', 'bad_request', noPets],
     ['/reset', 'null', 'invalid_pet', /^pets must be an array of NewPet: ./],
-    ['/reset', '[{}]', 'invalid_pet', noName],
     ['/pets', '', 'bad_request', noPets],
     ['/pets', `[${REX},3]`, 'invalid_pet', /: in item 2, a pet must be an object$/],
-    ['/pets', tooGreat, 'invalid_pet', /: in item 1, categoryId must/],
     ['/pets', '[{"id":1}]', 'invalid_pet', /: in item 1, .*id must be left out: the store/],
-    ['/faults', '', 'bad_request', /^The body must be a fault: Unexpected end/],
     ['/faults', '\xff', 'bad_request', /^The body must be a fault: it is not valid UTF-8$/],
   ] as const) {
     const answer = await send({ url }, 'POST', path, { body: Buffer.from(body, 'latin1') })
@@ -194,10 +163,7 @@ test('pets are the same over HTTP and in process, and every int64 is exact', asy
   assert.deepEqual([added.status, added.body], [201, expected])
   const pets = bounds.map((categoryId, at) => ({ id: at + 1, name: '\ud800', categoryId }))
   assert.deepEqual(petstore.pets, pets)
-  const pet = { name: '', categoryId: 2n ** 53n }
-  assert.deepEqual(await petstore.add([pet]), [{ id: 3, ...pet }])
-  const more = `${expected.slice(0, -1)},{"id":3,"name":"","categoryId":9007199254740992}]`
-  assert.deepEqual([(await call('GET', '/pets')).body, await list()], [more, more])
+  assert.deepEqual([(await call('GET', '/pets')).body, await list()], [expected, expected])
 })
 
 test('requests and faults are the same over HTTP and in process', async (t) => {
@@ -250,22 +216,17 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   await petstore.fetch(`${petstore.url}/cats?all`)
   const body = `{\n "name": "${KEY}",\t"x": "${'y'.repeat(100)}" }`
   await send(petstore, 'POST', '/v1/pets', { headers: JSON_TYPE, body })
-  petstore.inject({ operation: 'listPets', delay: 600_000 })
-  const delayed = await open(t, petstore, get(`/v1/pets?q=${KEY}`))
-  while (petstore.pendingFaults.length > 0) await turn()
+  petstore.inject({ operation: 'listPets', hangUp: true })
+  await assert.rejects(send(petstore, 'GET', `/v1/pets?q=${KEY}`))
   const message = `Waited for 2 requests, operation createPet, status 503; these came last:
   GET /v1/pets 200
   GET /v1/cats?all 401
   POST /v1/pets 400 { "name": "[key]", "x": "${'y'.repeat(75)}
-  GET /v1/pets?q=[key] in flight`
+  GET /v1/pets?q=[key] no response`
   const waiting = petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 })
   await assert.rejects(waiting, { code, message })
   const answer = await call('GET', '/requests?operation=createPet&status=503&count=2&wait=0.001')
   assert.equal(assertError(answer, 408, 'request_timeout'), message)
-  delayed.socket.destroy()
-  await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
-  const left = petstore.waitForRequests(1, { status: 429, timeout: 0 })
-  await assert.rejects(left, /\n {2}GET \/v1\/pets\?q=\[key\] no response$/)
 })
 
 test('the error of a wait is as docs/testing.md shows it', async () => {
@@ -281,7 +242,7 @@ test('the error of a wait is as docs/testing.md shows it', async () => {
   const [shown] = blocksOf('docs/testing.md', 'What the client sent')
   const wait = petstore.waitForRequests(1, { operation: 'createPet', status: 201, timeout: 0 })
   await assert.rejects(wait, { message: shown?.code })
-  petstore.clearFaults()
+  await petstore.close()
   await delayed
 })
 
@@ -327,26 +288,15 @@ test('a wait filters by operation, status, pet and key, in process and over HTTP
   for (const [filter, ...paths] of filters) {
     const query = Object.entries(filter).map(([name, value]) => `&${name}=${value}`)
     const found = await petstore.waitForRequests(paths.length, filter)
-    const shown = found.map(({ path, query: given }) => (given ? `${path}?${given}` : path))
-    assert.deepEqual(
-      shown.map((path) => path.slice('/v1'.length)),
-      paths,
-    )
+    const shown = found.map(({ path, query: given }) => path.slice(3) + (given && `?${given}`))
+    assert.deepEqual(shown, paths)
     const answer = await call('GET', `/requests?count=${paths.length}${query.join('')}`)
     assert.deepEqual(JSON.parse(answer.body), found, query.join(''))
   }
 })
 
-test('waitForRequests() can wait for the page', async () => {
-  const petstore = createPetstore()
-  const waiting = petstore.waitForRequests(1, { operation: 'page', timeout: 600_000 })
-  await petstore.fetch(new URL('/', petstore.url))
-  assert.equal((await waiting)[0]?.operation, 'page')
-})
-
 const COUNT = 'must be an integer from 0 to 5, the option journal'
 const STATUS = 'must be an integer from 100 to 599, or null'
-const OPERATION = /^operation 'livez' must be one of listPets, .*, page, openapi$/
 
 test('waitForRequests() names the argument that is wrong', async () => {
   const petstore = createPetstore({ journal: 5 })
@@ -357,7 +307,7 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['TypeError', ['1'], `count '1' ${COUNT}`],
     ['RangeError', [0, { status: 99 }], `status 99 ${STATUS}`],
     ['RangeError', [0, { timeout: 600_001 }], /^timeout 600001 must be an .* from 0 to 600000$/],
-    ['RangeError', [0, { operation: 'livez' }], OPERATION],
+    ['RangeError', [0, { operation: 'livez' }], /^operation 'livez' must be .*, page, openapi$/],
     ['RangeError', [0, { petId: 0 }], 'petId 0 must be an integer from 1 to 999999999999999'],
     ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000'],
     ['TypeError', [0, { path: '/' }], `options must not have 'path'; ${known}`],
@@ -373,37 +323,27 @@ const SECONDS = 'must be seconds from 0 to 600, such as 5 or 0.25'
 
 test('GET /requests names the parameter that is wrong, as it was sent', async (t) => {
   const { call } = await startControls(t, { journal: 5 })
+  const known = 'known are operation, status, petId, key, count, wait'
   for (const [query, message] of [
     ['count=6', `count 6 ${COUNT}`],
     ['count=', `count '' ${ANY_COUNT}`],
-    ['count=1e0', `count '1e0' ${ANY_COUNT}`],
     ['count=01', `count '01' ${ANY_COUNT}`],
     ['count=%2B1', `count '+1' ${ANY_COUNT}`],
-    ['status=99', `status 99 ${STATUS}`],
     ['status=600', `status 600 ${STATUS}`],
-    ['status=5e2', `status '5e2' ${STATUS}`],
+    ['status=Null', `status 'Null' ${STATUS}`],
     ['wait=600.001', `wait 600.001 ${SECONDS}`],
     ['wait=1.0005', `wait '1.0005' ${SECONDS}`],
     ['wait=-1', `wait '-1' ${SECONDS}`],
-    ['wait=1e1', `wait '1e1' ${SECONDS}`],
     ['wait=', `wait '' ${SECONDS}`],
-    ['operation=livez', OPERATION],
-    ['status=Null', `status 'Null' ${STATUS}`],
-    ['petId=0', 'petId 0 must be an integer from 1 to 999999999999999'],
-    ['petId=1.0', "petId '1.0' must be an integer from 1 to 999999999999999"],
-    ['__proto__=1', /^query must not have '__proto__'; known are /],
     ['key=null', 'key null must be an integer from 0 to 1000000'],
-    [
-      'timeout=5',
-      "query must not have 'timeout'; known are operation, status, petId, key, count, wait",
-    ],
+    ['__proto__=1', `query must not have '__proto__'; ${known}`],
+    ['timeout=5', `query must not have 'timeout'; ${known}`],
   ] as const) {
-    const told = assertError(await call('GET', `/requests?${query}`), 400, 'bad_request')
-    if (typeof message === 'string') assert.equal(told, message)
-    else assert.match(told, message)
+    const answer = await call('GET', `/requests?${query}`)
+    assert.equal(assertError(answer, 400, 'bad_request'), message)
   }
-  const right = 'count=0&wait=0 wait=600 wait=5.0 wait=0.125 operation=page status=null&key=0'
-  for (const query of right.split(' '))
+  const good = 'count=0&wait=0 wait=600 wait=5.0 wait=0.125 operation=page status=null&key=0'
+  for (const query of words(good))
     assert.equal((await call('GET', `/requests?${query}`)).status, 200, query)
 })
 
@@ -434,23 +374,18 @@ test('getPet can be removed and brought back at any time, and its document follo
 })
 
 test('POST /reset sets the pets in its body, or restores the initial ones', async (t) => {
-  const two = [{ ...TOM, age: 9 }, TOM]
-  const sets: [body: unknown, pets: object[]][] = [
-    [undefined, [TOM]],
-    [[], []],
-    [two, [TOM, TOM]],
-  ]
-  for (const [body, pets] of sets) {
-    const { petstore, call, list } = await startControls(t, { pets: [TOM] })
-    await petstore.add([TOM, TOM])
+  const { petstore, call, list } = await startControls(t, { pets: [TOM] })
+  for (const [given, count] of [
+    [[TOM, { ...TOM, age: 9 }], 2],
+    [[], 0],
+    [undefined, 1],
+  ] as const) {
     await list()
     petstore.inject(FAULT)
-    const answer = await call('POST', '/reset', body)
-    const { status, headers } = answer
-    assert.deepEqual([status, answer.body, headers['content-type']], [204, '', undefined])
-    const expected = pets.map((pet, at) => ({ id: at + 1, ...pet }))
-    assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [expected, [], []])
-    assert.equal((await petstore.add([TOM]))[0]?.id, pets.length + 1)
+    const { status, headers, body } = await call('POST', '/reset', given)
+    assert.deepEqual([status, body, headers['content-type']], [204, '', undefined])
+    const pets = [1, 2].slice(0, count).map((id) => ({ id, ...TOM }))
+    assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [pets, [], []])
   }
 })
 
@@ -462,10 +397,7 @@ test('saved pets are restored under their ids, in process, over HTTP and at a st
   ])
   await petstore.add([TOM])
   const saved = petstore.pets
-  assert.deepEqual(
-    saved.map(({ id }) => id),
-    [3, 7, 8],
-  )
+  assert.equal(saved.map(({ id }) => id).join(), '3,7,8')
   const { body } = await call('GET', '/pets')
   const restores = {
     'in process': () => petstore.reset(saved),
@@ -546,24 +478,15 @@ test('a reset that cannot be written is 503, changes nothing, and can be retried
   assert.deepEqual([petstore.pets.length, petstore.pendingFaults.length], [2, 0])
 })
 
-test('a bug in a control is a 500 that tells nothing; the log gets the error', async () => {
-  const bug = new TypeError('a secret')
-  const get = () => assert.fail(bug)
-  const broken = Object.create(createPetstore(), { pets: { get } })
-  const bugs: unknown[] = []
-  const fetchControl = createFetch({
-    router: new Router(controls(broken), ''),
-    authorize: () => undefined,
-    cors: [],
-    maxBody: 1,
-    refuse,
-    onBug: (error) => bugs.push(error),
+test('a bug in a control is a 500 that tells nothing; the log gets the error', async (t) => {
+  const logStream = new FakeStream()
+  const { call } = await startControls(t, { log: 'json', logStream })
+  t.mock.method(MemoryStore.prototype, 'values', () => {
+    throw new TypeError('a secret')
   })
-  const response = await fetchControl('http://127.0.0.1/pets')
-  const body = await response.text()
-  assert.deepEqual([response.status, bugs], [500, [bug]])
-  assert.match(body, /"code":"internal_error"/)
-  assert.doesNotMatch(body, /secret/)
+  const message = assertError(await call('GET', '/pets'), 500, 'internal_error')
+  assert.doesNotMatch(message, /secret/)
+  await logStream.until(/"error","message":"TypeError: a secret\\n/)
 })
 
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
@@ -581,39 +504,32 @@ const HEADERS =
 const NO_RETRY = 'retryAfter must be with status 429 or 503'
 const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
-const TIMES = "times 'never' must be an integer from 1 to 1000000, or always"
 const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
   ['TypeError', 'fault null must be an object', null],
-  ['TypeError', "fault 'x' must be an object", 'x'],
   ['TypeError', 'fault must be an object, not an array', [], [FAULT]],
   ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
-  ['TypeError', `operation null ${OPERATIONS}`, { ...FAULT, operation: null }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
-  ['RangeError', `operation '' ${OPERATIONS}`, { ...FAULT, operation: '' }],
   ['TypeError', `fault must not have 'cause'; ${KNOWN}`, { ...FAULT, cause: 5 }],
   ['TypeError', 'code 5 must be a string', { ...FAULT, code: 5 }],
   ['TypeError', 'message null must be a string', { ...FAULT, message: null }],
   ['TypeError', "done 'yes' must be true or false", { ...FAULT, done: 'yes' }],
-  ['TypeError', NONE, { ...ANY, done: true }],
   ['TypeError', NO_STATUS, { ...ANY, delay: 1, code: '' }, { ...ANY, body: 'cut', message: '' }],
   ['TypeError', NO_STATUS, { ...ANY, hangUp: true, headers: {} }],
   ['TypeError', `headers 'x: y' ${HEADERS}`, { ...FAULT, headers: 'x: y' }],
   ['TypeError', `headers [] ${HEADERS}`, { ...FAULT, headers: [] }],
   ['TypeError', `headers { x: 1 } ${HEADERS}`, { ...FAULT, headers: { x: 1 } }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
-  ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }],
+  ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }, { ...ANY, done: true }],
   ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
   ['TypeError', NO_ANSWER, { ...FAULT, hangUp: true }, { ...ANY, hangUp: true, body: 'cut' }],
   ['TypeError', 'hangUp 1 must be true or false', { ...ANY, hangUp: 1 }],
   ['RangeError', "body 'whole' must be one of cut, garbled", { ...FAULT, body: 'whole' }],
-  ['TypeError', 'body true must be one of cut, garbled', { ...FAULT, body: true }],
   ['TypeError', NO_SEED, { ...FAULT, seed: 1 }, { ...FAULT, seed: 1, delay: 5 }],
   ['TypeError', NO_PET, { ...FAULT, petId: 1 }, { ...ANY, petId: 1, status: 500 }],
   ['RangeError', 'rate 0 must be a number above 0, and at most 1', { ...FAULT, rate: 0 }],
   ['RangeError', 'rate 1.01 must be a number above 0, and at most 1', { ...FAULT, rate: 1.01 }],
-  ['TypeError', TIMES, { ...FAULT, times: 'never' }],
   ['RangeError', `delay [ 5, 4 ] ${DELAYS}`, { ...ANY, delay: [5, 4] }],
 ]
 const GOOD_FAULTS: object[] = [
@@ -621,29 +537,16 @@ const GOOD_FAULTS: object[] = [
   { ...ANY, body: 'garbled', rate: 1, seed: 0 },
   { ...ANY, status: 500, hangUp: false },
 ]
-for (const [name, value] of [
-  ['', 'y'],
-  ['x y', 'y'],
-  ['x:', 'y'],
-  ['ü', 'y'],
-  ['x', 'a\r\nb: c'],
-  ['x', '\0'],
-  ['x', '€'],
-  ['Connection', 'close'],
-  ['content-length', '5'],
-  ['CONTENT-TYPE', 'text/html'],
-  ['Date', 'today'],
-  ['Keep-Alive', 'timeout=5'],
-  ['Trailer', 'x'],
-  ['Transfer-Encoding', 'chunked'],
-  ['Upgrade', 'x'],
-  ['Cache-Control', 'no-cache'],
-  ['Access-Control-Allow-Origin', '*'],
-] as const) {
-  const headers = { [name]: value }
-  const shown = inspect(headers)
-  BAD_FAULTS.push(['RangeError', `headers ${shown} ${HEADERS}`, { ...FAULT, headers }])
-}
+const ITS_OWN = words(
+  `Connection content-length CONTENT-TYPE Date Keep-Alive Trailer Transfer-Encoding Upgrade
+   Cache-Control Access-Control-Allow-Origin`,
+)
+const BAD_HEADERS = [
+  ...[...ITS_OWN, '', 'x y', 'x:', 'ü'].map((name) => ({ [name]: 'y' })),
+  ...['a\r\nb: c', '\0', '€'].map((x) => ({ x })),
+]
+for (const headers of BAD_HEADERS)
+  BAD_FAULTS.push(['RangeError', `headers ${inspect(headers)} ${HEADERS}`, { ...FAULT, headers }])
 for (const [member, min, max, more = ''] of [
   ['status', 400, 599],
   ['times', 1, 1_000_000, ', or always'],

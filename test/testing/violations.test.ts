@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createPetstore } from '../../src/index.ts'
-import { AUTHORIZATION, KEY, send, start } from '../support.ts'
+import { AUTHORIZATION, KEY, start } from '../support.ts'
 
+const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
 const PET = '"name":"Rex","categoryId":1'
 const known = '?limit=1&after=0&status=sold'
 
@@ -29,29 +30,23 @@ const ROWS: Readonly<Record<string, [query: string, body: string | null, ...foun
 }
 
 for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
-  test(`the violations in ${name} are told, and refused if strict, at every door`, async (t) => {
-    const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
-    const init = { method: body === null ? 'GET' : 'POST', headers, body }
+  test(`the violations in ${name} are told, and refused if strict, at both doors`, async (t) => {
+    const init = { method: body === null ? 'GET' : 'POST', headers: HEADERS, body }
     for (const strict of [false, true]) {
-      const petstore = await start(t, { strict, controlPort: 0 })
+      const petstore = await start(t, { strict })
       for (const call of [fetch, petstore.fetch]) {
         const response = await call(`${petstore.url}/pets${query}`, init)
         const answer: { code?: string; message?: string } = JSON.parse(await response.text())
         const ofParameters = found.filter((one) => one.includes(' parameter '))
-        const told = ofParameters.length > 0 ? ofParameters : found
+        const [told, code] =
+          ofParameters.length > 0 ? [ofParameters, 'invalid_parameter'] : [found, 'invalid_pet']
         if (strict && found.length > 0) {
-          assert.equal(response.status, 400)
-          assert.equal(answer.code, ofParameters.length > 0 ? 'invalid_parameter' : 'invalid_pet')
-          assert.equal(answer.message, told.join('; '))
+          assert.deepEqual(answer, { code, message: told.join('; '), status: 400 })
           assert.equal(petstore.pets.length, 0)
         } else for (const one of found) assert.ok(!answer.message?.includes(one))
       }
-      assert.deepEqual(
-        petstore.requests.map(({ violations }) => violations),
-        [found, found],
-      )
-      const controlled = await send({ url: String(petstore.controlUrl) }, 'GET', '/requests')
-      assert.deepEqual(JSON.parse(controlled.body), petstore.requests)
+      const recorded = petstore.requests.map(({ violations }) => violations)
+      assert.deepEqual(recorded, [found, found])
     }
   })
 }
@@ -59,8 +54,8 @@ for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
 test('a string of eight million characters has no violation', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 24, maxStore: 2 ** 25 })
   const body = JSON.stringify({ name: '\n'.repeat(2 ** 22), categoryId: 1 })
-  const headers = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
-  const added = await petstore.fetch('http://localhost/v1/pets', { method: 'POST', headers, body })
+  const create = { method: 'POST', headers: HEADERS, body }
+  const added = await petstore.fetch('http://localhost/v1/pets', create)
   assert.equal(added.status, 201)
   assert.deepEqual(petstore.requests[0]?.violations, [])
 })
@@ -79,13 +74,4 @@ test('strict refuses a parameter of getPet, and none of the page or an unknown p
     const url = new URL(path, petstore.url)
     assert.equal((await petstore.fetch(url, petstore)).status, status, path)
   }
-})
-
-test('a valid key is redacted in a violation', async () => {
-  const petstore = createPetstore({ apiKeys: [KEY] })
-  const body = JSON.stringify({ [KEY]: 1 })
-  const headers = { ...petstore.headers, 'content-type': 'application/json' }
-  await petstore.fetch(`${petstore.url}/pets?${KEY}`, { method: 'POST', headers, body })
-  const expected = ['unknown parameter "[key]"', 'unknown member "[key]"']
-  assert.deepEqual(petstore.requests[0]?.violations, expected)
 })
