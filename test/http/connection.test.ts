@@ -1,7 +1,7 @@
 // One connection: pipelines, split bytes, large bodies, and clients that do not read.
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { describe, test } from 'node:test'
+import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, folderOf, Random } from '../support.ts'
@@ -12,6 +12,7 @@ import { open, post, postChunked, postHead, request, REX } from './raw.ts'
 // Milliseconds that no test waits for: the tests time out sooner.
 const LONG = 600_000
 const LARGE = 'x'.repeat(15_000)
+const TUNNEL = request('CONNECT pets.example:80 HTTP/1.1', [HOST])
 const within = { timeout: 120_000 }
 const pet = (id: number) => REX.replace('{', `{"id":${id},`)
 const TWO_PETS = ['Rex', 'Tom'].map((name) => ({ name, categoryId: 1 }))
@@ -126,8 +127,15 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
   const LENGTH = `Content-Length: ${UPLOAD.length}`
   const SIZE = `${UPLOAD.length.toString(16)}\r\n`
   const END = '\r\n0\r\n\r\n'
-  // However long a busy machine takes for the upload.
-  const PATIENT = { requestTimeout: LONG, linger: LONG }
+
+  async function upload(t: TestContext, before: string, after = ''): Promise<RawConnection> {
+    // However long a busy machine takes for it.
+    const petstore = await start(t, {}, { requestTimeout: LONG, linger: LONG })
+    const connection = await open(t, petstore, before, 'unread')
+    for (const bytes of [UPLOAD, after]) await connection.write(bytes)
+    connection.socket.resume()
+    return connection
+  }
 
   const NO_IMAGE = '415 unsupported_media_type'
   type Row = [before: string, expected: Expected, after?: string]
@@ -140,10 +148,7 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
   }
   for (const [what, [before, expected, after = '']] of Object.entries(KEPT)) {
     test(`${what} gets its response, and so does the next request`, async (t) => {
-      const connection = new RawConnection(t, await start(t, {}, PATIENT))
-      connection.socket.pause()
-      for (const bytes of [before, UPLOAD, after + get()]) await connection.write(bytes)
-      connection.socket.resume()
+      const connection = await upload(t, before, after + get())
       await assertNext(connection, expected, 200)
     })
   }
@@ -156,15 +161,15 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
     'with a bad Expect': [postHead(UPLOAD.length, 'Expect: 200-ok'), '417 expectation_failed'],
     'that does not wait for 100': [head(HOST, LENGTH, 'Expect: 100-continue'), '401 unauthorized'],
     'with Connection: close': [head(HOST, LENGTH, 'Connection: close'), '401 unauthorized'],
-    'into a tunnel': [request('CONNECT h:80 HTTP/1.1', [HOST]), '405 method_not_allowed'],
+    'into a tunnel': [TUNNEL, '405 method_not_allowed'],
+    'of the request after one without Host': [
+      'GET / HTTP/1.1\r\n\r\n' + postHead(UPLOAD.length),
+      '400 bad_request',
+    ],
   }
   for (const [what, [before, expected]] of Object.entries(CLOSED)) {
     test(`${what} gets its response before the connection closes`, async (t) => {
-      const connection = new RawConnection(t, await start(t, {}, PATIENT))
-      connection.socket.pause()
-      for (const bytes of [before, UPLOAD]) await connection.write(bytes)
-      connection.socket.resume()
-      await assertLast(connection, expected)
+      await assertLast(await upload(t, before), expected)
     })
   }
 
@@ -184,32 +189,21 @@ describe('a client that does not read', within, () => {
   const pets = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(60_000), categoryId: 1 }))
   const PAGE = get('/v1/pets?limit=100') // 6 MB
 
-  test('is reset when it stalls, and gets no page but the first', async (t) => {
-    const limits = { stallTimeout: 200, checkInterval: 10 }
-    const petstore = await start(t, { pets, maxConnections: 1 }, limits)
-    await open(t, petstore, PAGE.repeat(50), 'unread')
-    while (petstore.requests.length === 0) await turn()
-    let answer
-    while (answer === undefined)
-      answer = await send(petstore, 'GET', '/v1/pets?limit=1').catch(() => undefined)
-    assert.equal(answer.status, 200)
-    const answered = petstore.requests.filter(({ status }) => status !== null)
-    assert.deepEqual(
-      answered.map(({ query }) => query),
-      ['limit=100', 'limit=1'],
-    )
-  })
-
-  test('is reset when it stalls, also with a CONNECT after its request', async (t) => {
-    const limits = { stallTimeout: 200, checkInterval: 10 }
-    const petstore = await start(t, { pets, maxConnections: 1 }, limits)
-    await open(t, petstore, PAGE + request('CONNECT pets.example:80 HTTP/1.1', [HOST]), 'unread')
-    while (petstore.requests.length === 0) await turn() // until then, the connection is idle
-    let response
-    while (response === undefined)
-      response = await send(petstore, 'GET', '/livez').catch(() => undefined)
-    assert.equal(response.status, 200)
-  })
+  for (const next of [PAGE.repeat(49), TUNNEL]) {
+    test(`is reset when it stalls, before its next request: ${next.slice(0, 7)}`, async (t) => {
+      const limits = { stallTimeout: 200, checkInterval: 10 }
+      const petstore = await start(t, { pets, maxConnections: 1 }, limits)
+      await open(t, petstore, PAGE + next, 'unread')
+      while (petstore.requests.length === 0) await turn() // until then, the connection is idle
+      let answer
+      while (answer === undefined)
+        answer = await send(petstore, 'GET', '/v1/pets?limit=1').catch(() => undefined)
+      assert.equal(answer.status, 200)
+      const answered = petstore.requests.filter(({ status }) => status !== null)
+      const queries = answered.map(({ query }) => query)
+      assert.deepEqual(queries, ['limit=100', 'limit=1'])
+    })
+  }
 
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
     const petstore = await start(t, { pets }, { heldBytes: 5_000_000 })
@@ -297,16 +291,9 @@ describe('pipelined requests', within, () => {
   })
 })
 
-test('a request without Host gets its 400, whatever the body of the next one', async (t) => {
-  const petstore = await start(t)
-  const bytes = 'GET / HTTP/1.1\r\n\r\n' + postHead(70_000) + 'x'.repeat(70_000)
-  for (let round = 0; round < 10; round++)
-    await assertLast(await open(t, petstore, bytes), '400 bad_request')
-})
-
 test('a tunnel that its client resets harms nobody', async (t) => {
   const petstore = await start(t)
-  const tunnel = await open(t, petstore, request('CONNECT pets.example:80 HTTP/1.1', [HOST]))
+  const tunnel = await open(t, petstore, TUNNEL)
   await assertNext(tunnel, '405 method_not_allowed')
   tunnel.socket.resetAndDestroy()
   await check(petstore, 'GET', '/livez', 200)

@@ -8,6 +8,7 @@ import { bodyProblem, echoedHeaders, readRequestId } from '../../src/http/header
 import { createLog } from '../../src/http/log.ts'
 import { malformedProblem } from '../../src/http/malformed.ts'
 import { readTarget, Router } from '../../src/http/router.ts'
+import { parseJsonBytes } from '../../src/pets/json.ts'
 import { createPetstore } from '../../src/petstore.ts'
 import { assertLinear, assertRatio } from '../growth.ts'
 import { FakeStream, KEY } from '../support.ts'
@@ -123,6 +124,7 @@ for (const format of ['json', 'text'] as const) {
 
 const BODIES: Texts = {
   'a fraction of zeros': filled('{"name":"x","categoryId":1.', '0', '1}'),
+  'a long exponent': filled('{"name":"x","categoryId":1e', '9', '}'),
   digits: filled('{"name":"x","categoryId":', '1', '}'),
   'numbers with fractions': filled('[1.5', ',1.5', ']'),
   'long numbers': filled('[1', ',11111111111111111', ']'),
@@ -131,9 +133,16 @@ const BODIES: Texts = {
   'objects in objects': (size) => `${'{"a":'.repeat(size / 6)}1.5${'}'.repeat(size / 6)}`,
   'escaped letters': filled('{"name":"', '\\u006b', '","categoryId":1.5}'),
   backslashes: filled('{"name":1.5,"a":"', '\\'),
+  'escaped quotes': filled('["', '\\"'),
+  strings: filled('[1.5', ',""', ']'),
+  'wide letters': (size) => `{"name":1.5,"a":"${'ü'.repeat(size / 2 - 20)}"}`,
   'one member again and again': filled('{"name":"x"', ',"categoryId":1.5', '}'),
   'many members': (size) => `{${Array.from({ length: size / 12 }, (_, at) => `"m${at}":1.5`)}}`,
 }
+
+describe('time grows linearly with a body of', () => {
+  linear(BODIES, (text) => Buffer.from(text), parseJsonBytes)
+})
 
 type Call = [path: string, init: RequestInit]
 

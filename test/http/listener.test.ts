@@ -69,6 +69,7 @@ const PREFLIGHT = { headers: { ...SHOP, 'access-control-request-method': 'POST' 
 const BODY = Buffer.from(REX) // fetch would declare a string as text/plain
 const INVALID_UTF_8 = Buffer.from('"\xff"', 'latin1')
 const LARGE = Buffer.from(`{"name":"${'x'.repeat(900)}","categoryId":1}`)
+const WIDE = Buffer.from('{"name":"Søren 犬 🐶 \\ud800","categoryId":1}')
 const asType = (type: string) => ({ body: BODY, headers: { 'content-type': type } })
 const asRequest = (id: string) => ({ headers: { 'x-request-id': id } })
 type Row = [method: string, path: string, expected: Expected, sent?: Sent]
@@ -78,7 +79,7 @@ const ROWS: Record<string, Row> = {
   'wrong key': ['GET', '/v1/pets', '401 unauthorized', { headers: { authorization: 'Bearer x' } }],
   head: ['HEAD', '/v1/pets?limit=1', 200],
   create: ['POST', '/v1/pets', 201, asType('application/json')],
-  'create without a type': ['POST', '/v1/pets', 201, { body: BODY }],
+  'create of wide text without a type': ['POST', '/v1/pets', 201, { body: WIDE }],
   'invalid UTF-8': ['POST', '/v1/pets', '400 bad_request', { body: INVALID_UTF_8 }],
   'too large': ['POST', '/v1/pets', '413 content_too_large', { body: Buffer.alloc(1_001) }],
   'wrong type': ['POST', '/v1/pets', '415 unsupported_media_type', asType('text/html')],

@@ -3,7 +3,6 @@ import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { parseJson, parseJsonBytes } from '../../src/pets/json.ts'
 import { validateNewPet } from '../../src/pets/pet.ts'
-import { assertLinear } from '../growth.ts'
 import { Random } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
@@ -60,27 +59,6 @@ for (const { categoryId, sources } of NUMBERS) {
   })
 }
 
-/** JSON of about a size, each of which has a number that JSON.parse would round. */
-const TEXTS: Record<string, (size: number) => string> = {
-  'a number with inner zeros': (size) => `1.${'0'.repeat(size)}1`,
-  'a number with a long exponent': (size) => `1e${'9'.repeat(size)}`,
-  'small numbers': (size) => `[${'7,'.repeat(size / 2)}${LONG}]`,
-  'numbers with a fraction': (size) => `[${'1.0,'.repeat(size / 4)}1]`,
-  'numbers of 17 digits': (size) => `[${'12345678901234567,'.repeat(size / 18)}1]`,
-  strings: (size) => `[${'"",'.repeat(size / 3)}${LONG}]`,
-  escapes: (size) => `["${'\\n'.repeat(size / 2)}",${LONG}]`,
-  members: (size) => `{${Array.from({ length: size / 10 }, (_, at) => `"${at}":1.0`)}}`,
-  'nested arrays': (size) => `${'['.repeat(size / 2)}${LONG}${']'.repeat(size / 2)}`,
-  'nested objects': (size) => `${'{"a":'.repeat(size / 6)}${LONG}${'}'.repeat(size / 6)}`,
-  'an unfinished string': (size) => `["${'\\"'.repeat(size / 2)}`,
-  'invalid UTF-8': (size) => `${LONG}${'\ufffd'.repeat(size / 3)}`,
-}
-for (const [what, text] of Object.entries(TEXTS)) {
-  test(`parseJsonBytes() takes linear time for ${what}`, () => {
-    assertLinear((size) => Buffer.from(text(size)), parseJsonBytes)
-  })
-}
-
 test('parseJson() reads a long number among 60,000 short ones and at a depth of 30,000', () => {
   const numbers = parsed(`[${'7,'.repeat(60_000)}${LONG}]`)
   assert.deepEqual(numbers, [...Array<number>(60_000).fill(7), BigInt(LONG)])
@@ -115,15 +93,7 @@ test('parseJsonBytes() refuses invalid UTF-8, and reads U+FFFD', () => {
   assert.deepEqual(parseJsonBytes(Buffer.from('"\ufffd"')), { ok: true, value: '\ufffd' })
 })
 
-const INVALID = ['nul', 'hunter2', '[object Object]', "'a'", '{a:1}', '01', '{}{}', '\ufeff{}']
-
 test('parseJson() says why a text is not JSON without quoting it', () => {
-  for (const text of INVALID) {
-    const result = parseJson(text)
-    assert.ok(!result.ok)
-    assert.match(result.reason, /^\w[^"]+$/)
-    assert.ok(!result.reason.includes(text), result.reason)
-  }
   // Everything in it but the punctuation is outside ASCII, and so is known again in a message.
   const text = '{"ключ":"тайна","ещё":["тайна","\\"тайна\\"",{"тайна":"тайна"}],"\u2028":"тайна"}'
   let refused = 0
@@ -133,7 +103,7 @@ test('parseJson() says why a text is not JSON without quoting it', () => {
         const result = parseJson(text.slice(0, at) + broken + rest)
         if (result.ok) continue
         refused++
-        assert.match(result.reason, /^[\x20-\x7e]+$/)
+        assert.match(result.reason, /^\w[ !#-~]+$/)
       }
     }
   }
