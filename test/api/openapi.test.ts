@@ -96,10 +96,7 @@ function statementsOf(document: unknown, id: string, operation: unknown): string
   })
 }
 
-async function provoke(
-  t: TestContext,
-  variant: Omit<Variant, 'basePath'>,
-): Promise<[operation: string, Answer][]> {
+async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>) {
   const folder = `${folderOf(t)}/pets`
   mkdirSync(folder)
   const pets = [JSON.parse(REX), JSON.parse(REX)]

@@ -6,17 +6,8 @@ import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { residentKiB } from '../process.ts'
 import { AUTHORIZATION } from '../support.ts'
-import {
-  FOLDER,
-  type Load,
-  load,
-  OPTIONS,
-  type Request,
-  type Server,
-  startBuilt,
-  startFloor,
-  startPeer,
-} from './servers.ts'
+import type { Load, Request, Server } from './servers.ts'
+import { FOLDER, load, OPTIONS, startBuilt, startFloor, startPeer } from './servers.ts'
 
 const { quick, node = '' } = OPTIONS
 const ROUNDS = quick ? 1 : 5
@@ -36,15 +27,12 @@ const PAGES = {
   'page of 20 of one status': get('/pets?status=sold'),
   'page of 100': get('/pets?limit=100'),
 }
+const wrongKey = { Authorization: 'Bearer not-our-key' }
 const CASES: Record<string, Request> = {
   ...PAGES,
   'one pet': get('/pets/500'),
   create: CREATE,
-  'wrong key, 401': {
-    paths: ['/pets'],
-    headers: { Authorization: 'Bearer not-our-key' },
-    status: 401,
-  },
+  'wrong key, 401': { paths: ['/pets'], headers: wrongKey, status: 401 },
 }
 
 /** The reads of a store of this size, spread over all of it. */

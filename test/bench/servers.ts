@@ -139,10 +139,7 @@ export async function load(
   const before = cpuOf(server)
   const running = promisify(execFile)('taskset', args, { env })
   const { stdout } = await running.catch((cause) => {
-    throw new Error(
-      'wrk failed; the benchmark needs it and taskset: apt-get install wrk util-linux',
-      { cause },
-    )
+    throw new Error('wrk failed; it and taskset come by apt-get install wrk util-linux', { cause })
   })
   const figure = (pattern: RegExp) => pattern.exec(stdout)?.[1] ?? '0'
   const total = figure(/(\d+) requests in/)

@@ -31,11 +31,7 @@ function streamOf(chunks: readonly Uint8Array[]) {
   return { stream: new ReadableStream<Uint8Array>(source, { highWaterMark: 0 }), seen }
 }
 
-function upload(
-  petstore: Petstore,
-  body: ReadableStream,
-  init: RequestInit = {},
-): Promise<Response> {
+function upload(petstore: Petstore, body: ReadableStream, init: RequestInit = {}) {
   const create = { method: 'POST', headers: JSON_TYPE, body, duplex: 'half' as const }
   return petstore.fetch(`${petstore.url}/pets`, { ...create, ...init })
 }

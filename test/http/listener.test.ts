@@ -1,7 +1,7 @@
 // The petstore inside a server of its user.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer, type RequestListener, type ServerOptions } from 'node:http'
+import { Agent, createServer, type RequestListener, type ServerOptions } from 'node:http'
 import { connect, createServer as createHttp2Server } from 'node:http2'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -15,11 +15,9 @@ const PETS = [{ name: 'Tom', categoryId: 2n ** 62n }]
 const LIST = '[{"id":1,"name":"Tom","categoryId":4611686018427387904}]'
 const CREATED = REX.replace('{', '{"id":2,')
 
-async function serve(
-  t: TestContext,
-  options: ServerOptions = {},
-  mount?: (petstore: Petstore) => RequestListener,
-) {
+type Mount = (petstore: Petstore) => RequestListener
+
+async function serve(t: TestContext, options: ServerOptions = {}, mount?: Mount) {
   const petstore = createPetstore({ apiKeys: [KEY], pets: PETS, maxBody: 1_000 })
   const server = createServer(options, mount?.(petstore) ?? petstore.listener)
   t.after(() => server.closeAllConnections())
@@ -96,13 +94,15 @@ test('every door gives the same responses, pets and recorded requests as a socke
   const { mock } = t.mock.method(process, 'emitWarning')
   const options = { apiKeys: [KEY], pets: PETS, maxBody: 1_000, maxStore: 1_000, cors: SHOP.origin }
   const alone = await start(t, options)
+  const agent = new Agent({ keepAlive: true }) // without one, there is only the documented way
+  t.after(() => agent.destroy())
   const mounted = createPetstore(options)
   const inProcess = createPetstore(options)
   const overHttp2 = createPetstore(options)
   const url = await listen(t, createServer(mounted.listener))
   const call = await connectHttp2(t, overHttp2)
   for (const [label, [method, path, expected, sent]] of Object.entries(ROWS)) {
-    const answer = content(await check(alone, method, path, expected, sent))
+    const answer = content(await check(alone, method, path, expected, { ...sent, agent }))
     assert.deepEqual(content(await check({ url }, method, path, expected, sent)), answer, label)
     assert.deepEqual(content(await callInProcess(inProcess, method, path, sent)), answer, label)
     assert.deepEqual(content(await call(method, path, sent)), answer, label)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
@@ -11,6 +11,7 @@ import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
 import { folderOf, Random } from '../support.ts'
+import { mayMount } from '../system/packages.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const REX: NewPet = { name: 'Rex', categoryId: 7, status: 'available' }
@@ -105,13 +106,7 @@ test('folds a large journal as big as the file, and keeps what is added meanwhil
 const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<unknown>][] = [
   ['is reset', async (_, store) => store.reset(PETS)],
   ['is closed', async (_, store) => store.close()],
-  [
-    'cannot write',
-    async (t, store) => {
-      await failDisk(t, 'write')
-      await store.add(REX)
-    },
-  ],
+  ['cannot write', (t, store) => failDisk(t, 'write').then(() => store.add(REX))],
 ]
 for (const [deed, act] of DEEDS) {
   test(`a store that ${deed} while it folds has the same pets after a restart`, async (t) => {
@@ -141,6 +136,7 @@ test('folds a small journal after a quiet second', { timeout: 60_000 }, async (t
 
 const FIVE = '{"id":5,"name":"Rex","categoryId":7}'
 const SIX = FIVE.replace('5', '6')
+const INDENTED = JSON.stringify(JSON.parse(`[${FIVE},${SIX}]`), null, 2)
 const NINE = '{"id":9,"name":"","categoryId":1}'
 const NESTED = '{"x":{"y":["]",1]},"name":"\\u0041},]","id":2,\n"categoryId":7.0}'
 const LAYOUTS: [layout: string, file: string, pets: string[]][] = [
@@ -149,11 +145,7 @@ const LAYOUTS: [layout: string, file: string, pets: string[]][] = [
   ['a pet a line, as it is written', FILE, LINES],
   ['a pet a line, but no newline at the end', FILE.trimEnd(), LINES],
   ['all on one line', `[${LINES.join(',')}]`, LINES],
-  [
-    'a member a line, as by jq',
-    JSON.stringify(JSON.parse(`[${FIVE},${SIX}]`), null, 2),
-    [FIVE, SIX],
-  ],
+  ['a member a line, as by jq', INDENTED, [FIVE, SIX]],
   [
     'lines with escapes, spaces and another order',
     `[\n${FIVE.replace('Rex', '\\u0041')},\n{ "categoryId": 7, "name": "Rex", "id": 6 },\n` +
@@ -342,12 +334,10 @@ test('follows 40 links, and refuses a loop', async (t) => {
   await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
+type Operation = 'appendFile' | 'write' | 'sync' | 'datasync'
+
 /** Lets an operation on all open files fail, as only a broken disk does; returns what ends it. */
-async function failDisk(
-  t: TestContext,
-  operation: 'appendFile' | 'write' | 'sync' | 'datasync',
-  code: 'EIO' | 'ENOSPC' = 'EIO',
-): Promise<() => void> {
+async function failDisk(t: TestContext, operation: Operation, code: 'EIO' | 'ENOSPC' = 'EIO') {
   const probe = await openFile(filed(t, ''), 'r')
   const files = Object.getPrototypeOf(probe)
   await probe.close()
@@ -530,10 +520,7 @@ test('a live copy of the journal, then of the file, holds all acknowledged pets'
 
 const NOBODY = 65_534
 const rootOnly = { skip: process.getuid?.() !== 0 && 'only root may take another user' }
-const folder = folderOf()
-const mayMount = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
-if (mayMount) execFileSync('umount', [folder])
-const mountOnly = { skip: !mayMount && 'nothing may be mounted here' }
+const mountOnly = { skip: !mayMount() && 'nothing may be mounted here' }
 
 /** A file in a folder that everybody may write to. */
 function shared(t: TestContext): string {

@@ -69,10 +69,8 @@ interface Run {
 }
 
 /** Writes a bundle for runc, as docker would: with a read-only root and no capabilities. */
-function bundleOf(
-  { root, config }: Image,
-  { env = [], args = [], program, volume, user }: Run,
-): string {
+function bundleOf({ root, config }: Image, options: Run): string {
+  const { env = [], args = [], program, volume, user } = options
   const { User, Env, WorkingDir, Entrypoint } = config
   const [uid, gid] = (user ?? User).split(':').map(Number)
   const data = { destination: '/data', type: 'bind', source: volume, options: ['bind'] }

@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Store } from '../../src/types.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, KEY } from '../support.ts'
-import { isHere, must, run } from './packages.ts'
+import { isHere, must, npmInstall, run } from './packages.ts'
 import { freePort } from './proxies.ts'
 
 export const hasPostgres: boolean = isHere('pg_ctlcluster', 'postgresql')
@@ -26,8 +26,7 @@ export interface OpenStore {
 export async function installExample(): Promise<OpenStore> {
   cpSync('examples/postgres', PROJECT, { recursive: true })
   const packed = must('npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', PROJECT)
-  const flags = ['--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', '--silent']
-  must('npm', '--prefix', PROJECT, 'install', ...flags, join(PROJECT, packed.trim()))
+  npmInstall(PROJECT, join(PROJECT, packed.trim()))
   return await import(join(PROJECT, 'store.mjs'))
 }
 
