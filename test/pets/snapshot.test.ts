@@ -305,11 +305,13 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
   }
 })
 
-test('follows a link to the file and to its lock', async (t) => {
+test('follows a link to the file and to its lock, and refuses a loop', async (t) => {
   const folder = folderOf(t)
   fs.symlinkSync('later.json', `${folder}/link.json`)
   await (await open(t, `${folder}/link.json`)).add(REX)
   await assert.rejects(open(t, `${folder}/later.json`), /in use by process \d+ on .+ since \d{4}-/)
+  fs.symlinkSync('loop', `${folder}/loop`)
+  await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
 test('follows a link from where it really is, if its folder is a link as well', async (t) => {
@@ -320,18 +322,6 @@ test('follows a link from where it really is, if its folder is a link as well', 
   fs.symlinkSync('../../shared/pets.json', `${folder}/releases/42/pets.json`)
   fs.symlinkSync('releases/42', `${folder}/current`)
   assert.deepEqual(all(await open(t, `${folder}/current/pets.json`)), LINES)
-})
-
-test('follows 40 links, and refuses a loop', async (t) => {
-  const folder = folderOf(t)
-  for (let link = 1; link <= 41; link++) fs.symlinkSync(`${link - 1}`, `${folder}/${link}`)
-  fs.writeFileSync(`${folder}/0`, FILE)
-  const store = await open(t, `${folder}/40`)
-  assert.deepEqual(all(store), LINES)
-  await store.close()
-  await assert.rejects(open(t, `${folder}/41`), /ELOOP: too many/)
-  fs.symlinkSync('loop', `${folder}/loop`)
-  await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
 type Operation = 'appendFile' | 'write' | 'sync' | 'datasync'
