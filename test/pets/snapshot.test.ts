@@ -50,6 +50,11 @@ function filed(t: TestContext, file?: string | Buffer, journal?: string | Buffer
   return path
 }
 
+async function openFiled(t: TestContext, file?: string, journal?: string) {
+  const path = filed(t, file, journal)
+  return { path, store: await open(t, path) }
+}
+
 function all(store: LocalStore): string[] {
   return [...store.values()]
 }
@@ -72,8 +77,7 @@ async function recover(store: LocalStore): Promise<void> {
 }
 
 test('journals each write as a line with a CRC-32, and writes the file at the end', async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t)
   assert.equal(fs.readFileSync(path, 'utf8'), '[\n]\n')
   const added = [
     await store.add(PETS[0] ?? REX),
@@ -93,8 +97,7 @@ test('journals each write as a line with a CRC-32, and writes the file at the en
 })
 
 test('folds a large journal as big as the file, and keeps what is added meanwhile', async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t)
   const big = { name: 'x'.repeat(2 ** 16), categoryId: 1 }
   while (fs.statSync(path).size < 2 ** 22) await store.add(big)
   assert.ok(store.size < 3 * 64, `it took ${store.size} pets of 64 KiB`)
@@ -110,8 +113,7 @@ const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<
 ]
 for (const [deed, act] of DEEDS) {
   test(`a store that ${deed} while it folds has the same pets after a restart`, async (t) => {
-    const path = filed(t)
-    const store = await open(t, path)
+    const { path, store } = await openFiled(t)
     const big = { name: 'x'.repeat(2 ** 20), categoryId: 1 }
     await Promise.all(Array.from({ length: 20 }, () => store.add(big)))
     await act(t, store)
@@ -124,8 +126,7 @@ for (const [deed, act] of DEEDS) {
 }
 
 test('folds a small journal after a quiet second', { timeout: 60_000 }, async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t)
   const changes = watch(dirname(path))
   const added = await store.add(REX)
   assert.ok(added.ok)
@@ -273,8 +274,7 @@ const JOURNALS: [what: string, journal: string, pets: string[], torn: number][] 
 ]
 for (const [what, journal, pets, torn] of JOURNALS) {
   test(`reads a journal's complete lines, and cuts off what follows: ${what}`, async (t) => {
-    const path = filed(t, FILE, journal)
-    const store = await open(t, path)
+    const { path, store } = await openFiled(t, FILE, journal)
     assert.deepEqual(all(store), pets)
     const cut = `warn: ${path}.journal: cut off ${torn} bytes after the last complete write`
     assert.deepEqual(reports.get(store), torn > 0 ? [cut] : [])
@@ -342,29 +342,20 @@ async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() =>
 }
 
 /** Begins an outage, and returns what ends it. */
-type Outage = (t: TestContext, path: string) => Promise<() => void>
+type Outage = (t: TestContext) => Promise<() => void>
 
-const OUTAGES: { what: string; reason: string; begin: Outage }[] = [
-  {
-    what: 'the folder is away',
-    reason: 'ENOENT',
-    async begin(_, path) {
-      const folder = dirname(path)
-      fs.renameSync(folder, `${folder}.away`)
-      return () => fs.renameSync(`${folder}.away`, folder)
-    },
-  },
-  { what: 'the disk is full', reason: 'ENOSPC', begin: (t) => failWrites(t, 'ENOSPC') },
-  { what: 'writes fail', reason: 'EIO', begin: (t) => failWrites(t, 'EIO') },
-  { what: 'syncs fail', reason: 'EIO', begin: (t) => failDisk(t, 'datasync') },
+// decisions.test.ts has one whose folder is away.
+const OUTAGES: [what: string, reason: string, begin: Outage][] = [
+  ['the disk is full', 'ENOSPC', (t) => failWrites(t, 'ENOSPC')],
+  ['writes fail', 'EIO', (t) => failWrites(t, 'EIO')],
+  ['syncs fail', 'EIO', (t) => failDisk(t, 'datasync')],
 ]
-for (const { what, reason, begin } of OUTAGES) {
+for (const [what, reason, begin] of OUTAGES) {
   test(`while ${what}, additions fail and reads go on; afterwards both work`, async (t) => {
-    const path = filed(t, FILE)
-    const store = await open(t, path)
-    const end = await begin(t, path)
+    const { path, store } = await openFiled(t, FILE)
+    const end = await begin(t)
     assert.deepEqual(await store.add(REX), FAILED)
-    const copy = copyOf(fs.existsSync(path) ? path : `${dirname(path)}.away/pets.json`)
+    const copy = copyOf(path)
     for (let times = 0; times < 2; times++) {
       assert.deepEqual(await Promise.all([store.add(REX), store.add(REX)]), [FAILED, FAILED])
       assert.deepEqual(await Promise.all([store.isWritable(), store.isWritable()]), [false, false])
@@ -372,7 +363,7 @@ for (const { what, reason, begin } of OUTAGES) {
     }
     assert.deepEqual(all(store), LINES)
     end()
-    assert.deepEqual(all(await open(t, copy.replace('.away', ''))), LINES)
+    assert.deepEqual(all(await open(t, copy)), LINES)
     assert.equal(await store.isWritable(), true)
     assert.equal((await store.add(REX)).ok, true)
     const [failed = '', ...more] = reports.get(store) ?? []
@@ -384,8 +375,7 @@ for (const { what, reason, begin } of OUTAGES) {
 }
 
 test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
-  const path = filed(t, FILE)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t, FILE)
   await failDisk(t, 'appendFile', 'ENOSPC')
   await assert.rejects(async () => store.reset(PETS), /ENOSPC/)
   assert.ok(!fs.existsSync(`${path}.new`))
@@ -393,8 +383,7 @@ test('leaves no part of a snapshot on a full disk, and goes on to add pets', asy
 })
 
 test('repairs the files once at a time, however many ask whether they are writable', async (t) => {
-  const path = filed(t, FILE)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t, FILE)
   await failDisk(t, 'datasync')
   await store.add(REX)
   const changed: (string | null)[] = []
@@ -428,8 +417,7 @@ const WHEN = ['at the next addition', 'at the end', 'at the end, if none was add
 for (const [deed, act, isKept] of STRANGERS) {
   for (const then of WHEN) {
     test(`loses nothing to somebody who ${deed}: it is written again ${then}`, async (t) => {
-      const path = filed(t, FILE)
-      const store = await open(t, path)
+      const { path, store } = await openFiled(t, FILE)
       if (then !== 'at the end, if none was added') await store.add(REX)
       act(path)
       if (then === 'at the next addition') {
@@ -448,8 +436,7 @@ for (const [deed, act, isKept] of STRANGERS) {
 }
 
 test('a reset replaces the file whole: a reader sees it before or after', async (t) => {
-  const path = filed(t, FILE)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t, FILE)
   let left = 20
   const resets = Array.from({ length: left }, async (_, at) => {
     await store.reset(at % 2 === 0 ? Array(200).fill(REX) : PETS)
@@ -475,8 +462,7 @@ for (const mode of [0o660, 0o600]) {
 }
 
 test('a close waits for additions; if it fails, it says so and keeps the journal', async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t)
   const adding = store.add(REX)
   const end = await failDisk(t, 'sync')
   await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
@@ -489,8 +475,7 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
 })
 
 test('a live copy of the journal, then of the file, holds all acknowledged pets', async (t) => {
-  const path = filed(t)
-  const store = await open(t, path)
+  const { path, store } = await openFiled(t)
   let isAdding = true
   const adding = Array.from({ length: 8 }, async () => {
     while (isAdding) await store.add({ name: 'x'.repeat(500), categoryId: 7 })
