@@ -123,27 +123,15 @@ const seen = { id, pets, sold: sold.data, one: one.data, message, code, orders: 
 console.log(JSON.stringify({ ...seen, statuses }))
 `
 
-const TSCONFIG = {
-  compilerOptions: {
-    strict: true,
-    noEmit: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    target: 'es2023',
-    lib: ['es2023', 'dom', 'dom.iterable'],
-    module: 'nodenext',
-    types: ['node'],
-    typeRoots: [resolve('node_modules/@types')],
-  },
-  files: ['client.mts'],
-}
+const STRICT = words(`--ignoreConfig --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --noEmit
+  --module nodenext --target es2023 --lib es2023,dom,dom.iterable --types node --typeRoots`)
 
 test('a client typed by openapi-typescript compiles and runs', async (t) => {
   const url = await serveDocument(t, 'typed.json', '--demo')
   await tool('openapi-typescript', 'typed.json', '-o', 'schema.d.mts')
   writeFileSync(`${folder}/client.mts`, CLIENT)
-  writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(TSCONFIG))
-  await exec('npx', ['tsc', '-p', folder]).catch(({ stdout }) => assert.fail(stdout))
+  const checked = ['tsc', ...STRICT, resolve('node_modules/@types'), `${folder}/client.mts`]
+  await exec('npx', checked).catch(({ stdout }) => assert.fail(stdout))
   const args = ['--import', 'tsx', `${folder}/client.mts`, url, KEY]
   const { stdout } = await exec(process.execPath, args)
   assert.deepEqual(JSON.parse(stdout), {

@@ -10,7 +10,7 @@ import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
-import { TESTCONTAINERS, TS_JEST, TYPES } from './consumer-files.ts'
+import { TESTCONTAINERS, TYPES } from './consumer-files.ts'
 import { isHere } from './packages.ts'
 import { freePort } from './proxies.ts'
 
@@ -139,13 +139,11 @@ for (const [example, passes] of Object.entries({
   playwright: /4 passed/,
   browser: /pass 4$/m,
   python: /Ran 4 tests/,
-  'ts-jest': /1 passed/,
 })) {
   const skip = example === 'browser' && !isHere('chromium') && 'there is no chromium'
   test(`examples/${example} runs on every Node`, { skip }, async () => {
     const project = join(folder, example)
-    if (example === 'ts-jest') write(project, TS_JEST)
-    else cpSync(`examples/${example}`, project, { recursive: true })
+    cpSync(`examples/${example}`, project, { recursive: true })
     await install(project)
     for (const major of NODES) {
       const PATH = `${dirname(await nodeOf(major))}:${process.env['PATH']}`
