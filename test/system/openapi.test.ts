@@ -123,8 +123,9 @@ const seen = { id, pets, sold: sold.data, one: one.data, message, code, orders: 
 console.log(JSON.stringify({ ...seen, statuses }))
 `
 
-const STRICT = words(`--ignoreConfig --strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --noEmit
-  --module nodenext --target es2023 --lib es2023,dom,dom.iterable --types node --typeRoots`)
+const STRICT = words(`--strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --noEmit
+  --ignoreConfig --module nodenext --target es2023 --lib es2023,dom,dom.iterable --types node
+  --typeRoots`)
 
 test('a client typed by openapi-typescript compiles and runs', async (t) => {
   const url = await serveDocument(t, 'typed.json', '--demo')
