@@ -92,7 +92,7 @@ const KEYS = { json: MANY_KEYS, text: KEYS_OF_MANY_LENGTHS } as const
 const MAX_RATIO = 2.5 ** 3
 
 for (const log of ['json', 'text'] as const) {
-  describe(`with a ${log} log, time is linear, and below a search through 128 MiB, for`, async () => {
+  describe(`with a ${log} log, time is linear, below a search through 128 MiB, for`, async () => {
     const options = { apiKeys: [KEY, ...KEYS[log]], log, logStream: new FakeStream() }
     const petstore = await startPetstore(options)
     after(() => petstore.close())
