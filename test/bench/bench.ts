@@ -77,12 +77,10 @@ function pair(rounds: readonly (readonly number[])[], second = 1, digits = 0): s
   return [median(rounds, 0, digits), median(rounds, second, digits), median(ratios, 0, 2)]
 }
 
+type Measure<T, R> = (thing: T) => Promise<R>
+
 /** Measures all things in turn in each round, after one round to warm up. */
-async function rounds<T, R>(
-  count: number,
-  things: readonly T[],
-  measure: (thing: T) => Promise<R>,
-): Promise<R[][]> {
+async function rounds<T, R>(count: number, things: readonly T[], measure: Measure<T, R>) {
   const measured: R[][] = []
   for (let round = 0; round <= count; round++) {
     const results: R[] = []
@@ -92,15 +90,14 @@ async function rounds<T, R>(
   return measured.slice(1)
 }
 
+type Requests = readonly [Request, ...Request[]]
+
 /** Loads servers in turn, each with its request, or with the first. */
-const compare = (
-  servers: readonly Server[],
-  requests: readonly [Request, ...Request[]],
-  connections = CONNECTIONS,
-) =>
-  rounds(ROUNDS, [...servers.entries()], ([at, server]) =>
+function compare(servers: readonly Server[], requests: Requests, connections = CONNECTIONS) {
+  return rounds(ROUNDS, [...servers.entries()], ([at, server]) =>
     load(server, requests[at] ?? requests[0], connections, SECONDS),
   )
+}
 
 const figures = (loads: readonly Load[][], of: keyof Load) =>
   loads.map((round) => round.map((one) => one[of]))

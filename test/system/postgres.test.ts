@@ -62,10 +62,8 @@ describe('with PostgreSQL', { skip }, () => {
     await store.reset(ids.map((id) => ({ id, name: '\0\ud800', categoryId: -(2n ** 63n) })))
     const json = (id: number) =>
       `{"id":${id},"name":"\\u0000\\ud800","categoryId":-9223372036854775808}`
-    assert.deepEqual(await store.page({ limit: 2, after: 0 }), {
-      json: `[${ids.map(json)}]`,
-      next: undefined,
-    })
+    const page = { json: `[${ids.map(json)}]`, next: undefined }
+    assert.deepEqual(await store.page({ limit: 2, after: 0 }), page)
     const last = await store.add({ name: 'Rex', categoryId: 1 })
     assert.ok(last.ok && last.id === 999_999_999_999_999)
     const none = await store.add({ name: 'Rex', categoryId: 1 })

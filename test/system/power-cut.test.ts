@@ -75,10 +75,8 @@ class History {
     fs.writeFileSync(this.#record, '')
     this.#fail(end === 'kill' ? `kill ${random.pick([0, 0.001, 0.01, 0.1])}` : '')
     const env = { ...process.env, RECORD: this.#record, RECORD_FOLDER: this.#data }
-    const server = spawn(process.execPath, [...FLAGS, this.#path], {
-      env,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
+    const stdio: ['ignore', 'pipe', 'inherit'] = ['ignore', 'pipe', 'inherit']
+    const server = spawn(process.execPath, [...FLAGS, this.#path], { env, stdio })
     t.after(() => server.kill('SIGKILL'))
     const exited = once(server, 'exit')
     let output = ''
