@@ -57,21 +57,17 @@ describe('one connection', within, () => {
     }
   })
 
-  const LENGTH = 'Content-Length: 2'
-  const EXPECT = 'Expect: 100-continue'
+  const expecting = (version: string, line: string) => {
+    const lines = [line, 'Content-Length: 2', 'Expect: 100-continue']
+    return request(`POST /v1/pets HTTP/${version}`, lines, '{}')
+  }
   const LAST: Record<string, [bytes: string, expected: Expected]> = {
     'Connection: close': [get('/v1/pets', 'Connection: close'), 200],
     'Connection: close with an Error': [post('{}', 'Connection: close'), '400 invalid_pet'],
     'HTTP/1.0': [request('GET /v1/pets HTTP/1.0', [BEARER]), 200],
-    'HTTP/1.0 with an Expect that it does not know': [
-      request('POST /v1/pets HTTP/1.0', [BEARER, LENGTH, EXPECT], '{}'),
-      '400 invalid_pet',
-    ],
+    'HTTP/1.0 with an Expect that it does not know': [expecting('1.0', BEARER), '400 invalid_pet'],
     // Its client may send the body or the next request.
-    'a rejected Expect: 100-continue': [
-      request('POST /v1/pets HTTP/1.1', [HOST, LENGTH, EXPECT], '{}'),
-      '401 unauthorized',
-    ],
+    'a rejected Expect: 100-continue': [expecting('1.1', HOST), '401 unauthorized'],
     Upgrade: [get('/v1/pets', 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c'), 200],
     'Upgrade without the connection option': [get('/v1/pets', 'Upgrade: h2c'), 200],
     'Upgrade with a body': [post(REX, 'Connection: Upgrade', 'Upgrade: websocket'), 201],

@@ -1,13 +1,11 @@
 // The OpenAPI document in other people's tools, which npm installs into a temporary folder.
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
-import { promisify } from 'node:util'
 import { DEMO_PETS } from '../demo.ts'
-import { endWithUs, greetingIn, serve } from '../process.ts'
+import { exec } from '../documents.ts'
+import { Running, serve } from '../process.ts'
 import { check, folderOf, KEY, send, words } from '../support.ts'
 import { isHere, npmInstall } from './packages.ts'
 
@@ -15,7 +13,6 @@ const TOOLS = words(`@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplig
   openapi-typescript@7.13.0 openapi-fetch@0.17.0`)
 const VALIDATOR = 'openapi-spec-validator==0.7.2'
 
-const exec = promisify(execFile)
 const folder = folderOf()
 const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
 
@@ -62,14 +59,9 @@ for (const [flags, ...failing] of [
 test('Prism in front of a server finds bad requests, but no bad response', async (t) => {
   const own = await serveDocument(t, 'proxied.json', '--demo', '--max-body', '2000')
   const args = [`${folder}/node_modules/.bin/prism`, 'proxy', 'proxied.json', own, '--port', '0']
-  const prism = spawn(process.execPath, args, { cwd: folder, env })
-  t.after(() => prism.kill('SIGKILL'))
-  endWithUs(prism)
-  let output = ''
-  prism.stdout.on('data', (chunk) => {
-    output += chunk
-  })
-  const url = await greetingIn(prism.stdout, /(?<=Prism is listening on )http:\S+/)
+  const prism = new Running([process.execPath, ...args], { cwd: folder, env })
+  t.after(() => prism.process.kill('SIGKILL'))
+  const [url] = await prism.until(/(?<=Prism is listening on )http:\S+/)
   const headers = { 'content-type': 'application/json' }
   const rex = '{"name":"Rex","categoryId":-1}'
   const large = JSON.stringify({ name: 'x'.repeat(3_000), categoryId: 1 })
@@ -86,9 +78,8 @@ test('Prism in front of a server finds bad requests, but no bad response', async
     const answer = await check({ url }, method, path, status, sent)
     if (status < 400) assert.equal(answer.headers['sl-violations'], undefined, `${method} ${path}`)
   }
-  prism.kill()
-  await once(prism, 'close')
-  for (const [, violation = ''] of output.matchAll(/Violation: (.*)/g))
+  prism.process.kill()
+  for (const [, violation = ''] of (await prism.exited).stdout.matchAll(/Violation: (.*)/g))
     assert.match(violation, /^request/)
 })
 

@@ -1,11 +1,9 @@
 // The package as its users install it: its files, its types, and the examples and documents.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
-import { promisify } from 'node:util'
 import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, KEY, words } from '../support.ts'
@@ -38,7 +36,7 @@ let packed = ''
 /** Runs a command that must succeed, and returns its standard output. */
 async function run(cwd: string, command: string, args: readonly string[], more = {}) {
   const env = { ...USER_ENV, ...more }
-  const running = promisify(execFile)(command, args, { cwd, env, maxBuffer: 2 ** 26 })
+  const running = documents.exec(command, args, { cwd, env, maxBuffer: 2 ** 26 })
   const { stdout } = await running.catch((cause) => {
     throw new Error(`${command} ${args.join(' ')}\n${cause.stdout}${cause.stderr}`, { cause })
   })

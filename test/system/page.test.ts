@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { test, type TestContext } from 'node:test'
-import { promisify } from 'node:util'
 import type { Fault, StartOptions } from '../../src/types.ts'
 import { DEMO_PETS } from '../demo.ts'
+import { exec } from '../documents.ts'
 import { listen } from '../http/raw.ts'
 import { serve } from '../process.ts'
 import { KEY, send, start } from '../support.ts'
@@ -104,7 +103,7 @@ const TOUR: Step[] = [
 
 const runCommand = async (command: string): Promise<string> => {
   const env = { ...process.env, KEY }
-  return (await promisify(execFile)('sh', ['-c', `${command} -sS --fail`], { env })).stdout
+  return (await exec('sh', ['-c', `${command} -sS --fail`], { env })).stdout
 }
 /** Serves a page of another origin; returns its URL. */
 function serveSite(t: TestContext): Promise<string> {

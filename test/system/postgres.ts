@@ -102,7 +102,7 @@ export async function startInstance(t: TestContext, database: Database): Promise
     running.process.once('exit', (status) => {
       if (status !== null && status > 0) t.diagnostic(running.stderr.text)
     })
-    await Promise.race([running.stdout.until(/listens on http/), failed(running)])
+    await running.until(/listens on http/)
     return running
   }
   const stop = async () => {
@@ -117,9 +117,4 @@ export async function startInstance(t: TestContext, database: Database): Promise
   const url = `http://127.0.0.1:${port}`
   const instance = { url, port, running: await launch(), stop, restart }
   return instance
-}
-
-async function failed(running: Running): Promise<never> {
-  const { stdout, stderr } = await running.exited
-  throw new Error(`${stdout}${stderr}`)
 }
