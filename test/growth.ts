@@ -1,26 +1,11 @@
-// How the time that a function takes grows with its input.
+// How the times that two functions take compare.
 import assert from 'node:assert/strict'
 
-const SMALL = 8 * 1024
-const LARGE = 64 * 1024
-/** Three doublings lie between them; each may take 2.5 times as long. Quadratic time takes 4. */
-const MAX_RATIO = 2.5 ** 3
 const MIN_ROUNDS = 5
 /** Milliseconds of further rounds before a check fails. */
 const PATIENCE = 10_000
 /** Milliseconds that a measurement should take, so that the clock's resolution does not matter. */
 const SAMPLE = 0.5
-
-/** Asserts that a function takes at most 2.5 times as long for twice the input, up to 64 KiB. */
-export function assertLinear<T>(input: (size: number) => T, run: (input: T) => unknown): void {
-  const small = input(SMALL)
-  const large = input(LARGE) // one doubling alone would measure the caches as well
-  assertRatio(
-    MAX_RATIO,
-    () => run(small),
-    () => run(large),
-  )
-}
 
 /**
  * Asserts that the second function takes at most `maxRatio` times as long as the first. Collecting

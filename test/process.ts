@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import type { Readable } from 'node:stream'
 import type { TestContext } from 'node:test'
 import { FakeStream, KEY } from './support.ts'
 
@@ -54,6 +53,13 @@ export class Running {
     this.exited = closed.then(([status]) => ({ status, stdout: stdout.text, stderr: stderr.text }))
   }
 
+  /** Waits for a text on either output; rejects where the process ends without it. */
+  until(pattern: RegExp): Promise<RegExpExecArray> {
+    const { stdout, stderr, exited } = this
+    const early = exited.then((ended) => Promise.reject(new Error(ended.stdout + ended.stderr)))
+    return Promise.race([stdout.until(pattern), stderr.until(pattern), early])
+  }
+
   async serves(): Promise<this> {
     this.url = await greeted(this.exited, this.stdout, this.stderr)
     return this
@@ -74,20 +80,6 @@ export function serve(
   port?: number,
 ): Promise<Running> {
   return run(t, [process.execPath, 'dist/main.js', ...flags], port)
-}
-
-export function greetingIn(
-  output: Readable,
-  pattern: RegExp = /http:\/\/\S+(?=\n)/,
-): Promise<string> {
-  let text = ''
-  return new Promise((resolve, reject) => {
-    output.on('data', (chunk) => {
-      const [found] = pattern.exec((text += chunk)) ?? []
-      if (found !== undefined) resolve(found)
-    })
-    output.once('end', () => reject(new Error(`The server did not start: ${text}`)))
-  })
 }
 
 /** Resident memory in KiB: now, or at its peak. */

@@ -6,17 +6,8 @@ import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { residentKiB } from '../process.ts'
 import { AUTHORIZATION } from '../support.ts'
-import {
-  FOLDER,
-  type Load,
-  load,
-  OPTIONS,
-  type Request,
-  type Server,
-  startBuilt,
-  startFloor,
-  startPeer,
-} from './servers.ts'
+import type { Load, Request, Server } from './servers.ts'
+import { FOLDER, load, OPTIONS, startBuilt, startFloor, startPeer } from './servers.ts'
 
 const { quick, node = '' } = OPTIONS
 const ROUNDS = quick ? 1 : 5
@@ -36,15 +27,12 @@ const PAGES = {
   'page of 20 of one status': get('/pets?status=sold'),
   'page of 100': get('/pets?limit=100'),
 }
+const wrongKey = { Authorization: 'Bearer not-our-key' }
 const CASES: Record<string, Request> = {
   ...PAGES,
   'one pet': get('/pets/500'),
   create: CREATE,
-  'wrong key, 401': {
-    paths: ['/pets'],
-    headers: { Authorization: 'Bearer not-our-key' },
-    status: 401,
-  },
+  'wrong key, 401': { paths: ['/pets'], headers: wrongKey, status: 401 },
 }
 
 /** The reads of a store of this size, spread over all of it. */
@@ -89,12 +77,10 @@ function pair(rounds: readonly (readonly number[])[], second = 1, digits = 0): s
   return [median(rounds, 0, digits), median(rounds, second, digits), median(ratios, 0, 2)]
 }
 
+type Measure<T, R> = (thing: T) => Promise<R>
+
 /** Measures all things in turn in each round, after one round to warm up. */
-async function rounds<T, R>(
-  count: number,
-  things: readonly T[],
-  measure: (thing: T) => Promise<R>,
-): Promise<R[][]> {
+async function rounds<T, R>(count: number, things: readonly T[], measure: Measure<T, R>) {
   const measured: R[][] = []
   for (let round = 0; round <= count; round++) {
     const results: R[] = []
@@ -104,15 +90,14 @@ async function rounds<T, R>(
   return measured.slice(1)
 }
 
+type Requests = readonly [Request, ...Request[]]
+
 /** Loads servers in turn, each with its request, or with the first. */
-const compare = (
-  servers: readonly Server[],
-  requests: readonly [Request, ...Request[]],
-  connections = CONNECTIONS,
-) =>
-  rounds(ROUNDS, [...servers.entries()], ([at, server]) =>
+function compare(servers: readonly Server[], requests: Requests, connections = CONNECTIONS) {
+  return rounds(ROUNDS, [...servers.entries()], ([at, server]) =>
     load(server, requests[at] ?? requests[0], connections, SECONDS),
   )
+}
 
 const figures = (loads: readonly Load[][], of: keyof Load) =>
   loads.map((round) => round.map((one) => one[of]))

@@ -1,10 +1,10 @@
 // The servers that the benchmark compares, on the first core, and wrk, which loads them, on the
 // second.
-import { execFile, execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFileSync } from 'node:child_process'
 import { openSync, readFileSync, writeFileSync } from 'node:fs'
-import { parseArgs, promisify } from 'node:util'
-import { endWithUs, greetingIn, type Running } from '../process.ts'
+import { parseArgs } from 'node:util'
+import { exec } from '../documents.ts'
+import { Running } from '../process.ts'
 import { AUTHORIZATION, folderOf, KEY } from '../support.ts'
 
 /** `--quick`: one round; `--node PATH`: another Node. */
@@ -76,15 +76,14 @@ export function startBuilt(log: 'off' | 'json', ...flags: string[]): Promise<Ser
 async function start(args: readonly string[], log: 'off' | 'json', env = {}): Promise<Server> {
   const stdout = log === 'off' ? 'pipe' : openSync(`${FOLDER}/log`, 'w')
   const stdio: ['ignore', typeof stdout, 'pipe'] = ['ignore', stdout, 'pipe']
-  const command = ['-c', '0', OPTIONS.node ?? '', ...args]
-  const child = spawn('taskset', command, { env: { ...process.env, ...env }, stdio })
-  endWithUs(child)
-  const url = await greetingIn(child.stdout ?? child.stderr ?? process.stdin)
-  const close = async () => {
-    child.kill()
-    await once(child, 'exit')
+  const command = ['taskset', '-c', '0', OPTIONS.node ?? '', ...args]
+  const running = new Running(command, { env: { ...process.env, ...env }, stdio })
+  const [url] = await running.until(/http:\/\/\S+(?=\n)/)
+  const close = () => {
+    running.process.kill()
+    return running.exited
   }
-  return { url, process: child, close }
+  return { url, process: running.process, close }
 }
 
 export interface Load {
@@ -137,12 +136,9 @@ export async function load(
   const method = request.body === undefined ? 'GET' : 'POST'
   const env = { ...process.env, METHOD: method, BODY: request.body }
   const before = cpuOf(server)
-  const running = promisify(execFile)('taskset', args, { env })
+  const running = exec('taskset', args, { env })
   const { stdout } = await running.catch((cause) => {
-    throw new Error(
-      'wrk failed; the benchmark needs it and taskset: apt-get install wrk util-linux',
-      { cause },
-    )
+    throw new Error('wrk failed; it and taskset come by apt-get install wrk util-linux', { cause })
   })
   const figure = (pattern: RegExp) => pattern.exec(stdout)?.[1] ?? '0'
   const total = figure(/(\d+) requests in/)

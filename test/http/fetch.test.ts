@@ -31,39 +31,22 @@ function streamOf(chunks: readonly Uint8Array[]) {
   return { stream: new ReadableStream<Uint8Array>(source, { highWaterMark: 0 }), seen }
 }
 
-function upload(
-  petstore: Petstore,
-  body: ReadableStream,
-  init: RequestInit = {},
-): Promise<Response> {
+function upload(petstore: Petstore, body: ReadableStream, init: RequestInit = {}) {
   const create = { method: 'POST', headers: JSON_TYPE, body, duplex: 'half' as const }
   return petstore.fetch(`${petstore.url}/pets`, { ...create, ...init })
 }
 
 describe('fetch in process', () => {
   const INIT = { method: 'POST', headers: JSON_TYPE, body: REX }
-  const CALLS: Record<string, (url: string) => Parameters<typeof fetch>> = {
-    'a string': (url) => [url, INIT],
-    'a URL': (url) => [new URL(url), INIT],
-    'a Request': (url) => [new Request(url, INIT)],
-    'a Request and an init': (url) => [new Request(url), INIT],
-  }
-  for (const [what, call] of Object.entries(CALLS)) {
-    test(`takes ${what}`, async () => {
-      const petstore = createPetstore({ apiKeys: [KEY] })
-      const response = await petstore.fetch(...call(`${petstore.url}/pets`))
-      assert.equal(response.status, 201)
-      assert.deepEqual(await response.json(), { id: 1, name: 'Rex', categoryId: 1 })
-    })
-  }
-
-  test('uses the body of a Request, and rejects one that is used', async () => {
+  test('takes a Request, which an init may change, and rejects one that is used', async () => {
     const petstore = createPetstore({ apiKeys: [KEY] })
-    const request = new Request(`${petstore.url}/pets`, INIT)
-    await petstore.fetch(request)
+    const url = `${petstore.url}/pets`
+    const request = new Request(url, INIT)
+    const responses = [petstore.fetch(request), petstore.fetch(new Request(url), INIT)]
+    for (const { status } of await Promise.all(responses)) assert.equal(status, 201)
     assert.ok(request.bodyUsed)
     await assert.rejects(petstore.fetch(request), { name: 'TypeError' })
-    assert.equal(petstore.pets.length, 1)
+    assert.equal(petstore.pets.length, 2)
   })
 
   for (const origin of ['http://petstore.invalid', 'https://prod.example:8443', 'http://[::1]:1']) {
@@ -96,18 +79,15 @@ describe('fetch in process', () => {
     assert.equal((await inProcess(`${url}/pets`, { headers })).status, 431)
   })
 
-  for (const maxBody of [29, 28]) {
-    const status = maxBody < 29 ? 413 : 201
-    test(`reads a body of 29 bytes in chunks, with maxBody ${maxBody}: ${status}`, async () => {
-      const bytes = new TextEncoder().encode('{"name":"ü","categoryId":12}')
-      const chunks = [bytes.subarray(0, 10), new Uint8Array(0), bytes.subarray(10)] // splits the ü
-      const petstore = createPetstore({ apiKeys: [KEY], maxBody })
-      const { stream, seen } = streamOf(chunks)
-      assert.equal((await upload(petstore, stream)).status, status)
-      assert.equal(seen.isCancelled, status === 413)
-      assert.equal(petstore.pets.length, status === 201 ? 1 : 0)
-    })
-  }
+  test('reads a body of maxBody in chunks, and refuses a larger one', async () => {
+    const bytes = new TextEncoder().encode('{"name":"ü","categoryId":12}')
+    const chunks = [bytes.subarray(0, 10), new Uint8Array(0), bytes.subarray(10)] // splits the ü
+    const petstore = createPetstore({ apiKeys: [KEY], maxBody: bytes.length })
+    assert.equal((await upload(petstore, streamOf(chunks).stream)).status, 201)
+    const larger = streamOf([...chunks, new Uint8Array(1)])
+    assert.equal((await upload(petstore, larger.stream)).status, 413)
+    assert.equal(petstore.pets.length, 1)
+  })
 
   const TEXT = { ...BEARER, 'content-type': 'text/plain' }
   const LONG = { ...JSON_TYPE, 'content-length': '11' }

@@ -3,8 +3,7 @@ import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { parseJson, parseJsonBytes } from '../../src/pets/json.ts'
 import { validateNewPet } from '../../src/pets/pet.ts'
-import { assertLinear } from '../growth.ts'
-import { Random } from '../support.ts'
+import { Random, words } from '../support.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const LONG = '9007199254740993'
@@ -21,63 +20,33 @@ function categoryIdOf(source: string): number | bigint | undefined {
 }
 
 const ZEROS = '0'.repeat(60_000)
+const TOO_LARGE = `9007199254740992.0 9007199254740992e0 -9007199254740992.0 1e16 1e18 1e400 -1e400
+  9223372036854775807.0 123456789012345678e0 1e999999999999999999999 1e${'9'.repeat(60_000)}
+  ${'7'.repeat(60_000)} 1${ZEROS}`
+const NOT_INTEGRAL = `1.5 -0.5 1.05e1 10.01e1 1e-1 101e-1 1000e-4 1E-400 1e-999999999999999999999
+  0.9999999999999999999999 1.0000000000000000000001 1000000000.00000001 4503599627370497.5
+  9007199254740990.99999 9007199254740993e-1 0.${ZEROS}1 1.${ZEROS}1 1${ZEROS}e-60001`
 /** Numbers with a fraction or an exponent, by the categoryId that they are, if any. */
-const NUMBERS: { categoryId: number | undefined; sources: string[] }[] = [
-  { categoryId: 1, sources: ['1.0', '1.000000000000000000000000', '1e0', '1e+0'] },
-  { categoryId: 1, sources: ['10e-1', '10E-1', '1000.00e-3', '0.001e3', '0.0010e+3'] },
-  { categoryId: 1, sources: [`1.${ZEROS}`, `1${ZEROS}e-60000`, `0.${ZEROS.slice(1)}1e60000`] },
-  { categoryId: -1, sources: ['-1.0', '-1e0', '-0.1e1'] },
-  { categoryId: 125, sources: ['12.5e1', '1.25E2', '1250e-1'] },
-  { categoryId: 1e15, sources: ['1e15', '1E+15'] },
-  { categoryId: 0, sources: ['0.0', '0e0', '0e-5', '0e999999999999999999999'] },
-  { categoryId: 0, sources: ['0.000e-999999999999999999999'] },
-  { categoryId: -0, sources: ['-0.0', '-0e1'] },
-  { categoryId: 9_007_199_254_740_991, sources: ['9007199254740991.0', '90071992547409910e-1'] },
-  { categoryId: 9_007_199_254_740_991, sources: ['9007199254740991e0'] },
-  { categoryId: -9_007_199_254_740_991, sources: ['-90071992547409910e-1'] },
-  { categoryId: undefined, sources: ['9007199254740992.0', '9007199254740992e0', '1e16'] },
-  { categoryId: undefined, sources: ['-9007199254740992.0', '9223372036854775807.0'] },
-  { categoryId: undefined, sources: ['123456789012345678e0', '1e18', '1e400', '-1e400'] },
-  { categoryId: undefined, sources: ['1e999999999999999999999', `1e${'9'.repeat(60_000)}`] },
-  { categoryId: undefined, sources: ['7'.repeat(60_000), `1${ZEROS}`] },
-  { categoryId: undefined, sources: ['1.5', '-0.5', '1.05e1', '1e-1', '1E-400'] },
-  { categoryId: undefined, sources: ['1e-999999999999999999999', '1000e-4', '101e-1'] },
-  { categoryId: undefined, sources: ['10.01e1', '0.9999999999999999999999'] },
-  { categoryId: undefined, sources: ['1.0000000000000000000001', '1000000000.00000001'] },
-  { categoryId: undefined, sources: ['4503599627370497.5', '9007199254740990.99999'] },
-  { categoryId: undefined, sources: ['9007199254740993e-1', `0.${ZEROS}1`, `1.${ZEROS}1`] },
-  { categoryId: undefined, sources: [`1${ZEROS}e-60001`] },
+const NUMBERS: [categoryId: number | undefined, sources: string][] = [
+  [1, '1.0 1.000000000000000000000000 1e0 1e+0 10e-1 10E-1 1000.00e-3 0.001e3 0.0010e+3'],
+  [1, `1.${ZEROS} 1${ZEROS}e-60000 0.${ZEROS.slice(1)}1e60000`],
+  [-1, '-1.0 -1e0 -0.1e1'],
+  [125, '12.5e1 1.25E2 1250e-1'],
+  [1e15, '1e15 1E+15'],
+  [0, '0.0 0e0 0e-5 0e999999999999999999999 0.000e-999999999999999999999'],
+  [-0, '-0.0 -0e1'],
+  [9_007_199_254_740_991, '9007199254740991.0 9007199254740991e0 90071992547409910e-1'],
+  [-9_007_199_254_740_991, '-90071992547409910e-1'],
+  [undefined, TOO_LARGE],
+  [undefined, NOT_INTEGRAL],
 ]
 
-for (const { categoryId, sources } of NUMBERS) {
-  const [example = ''] = sources
-  const meaning = categoryId ?? 'not an integer'
-  test(`parseJson() reads ${example.slice(0, 30)} and its like as ${meaning}`, () => {
-    for (const source of sources) {
+for (const [categoryId, sources] of NUMBERS) {
+  test(`parseJson() reads ${sources.slice(0, 18)} … as ${categoryId ?? 'no categoryId'}`, () => {
+    for (const source of words(sources)) {
       assert.equal(categoryIdOf(source), categoryId, source.slice(0, 100))
       if (categoryId !== undefined) assert.equal(parsed(source), categoryId)
     }
-  })
-}
-
-/** JSON of about a size, each of which has a number that JSON.parse would round. */
-const TEXTS: Record<string, (size: number) => string> = {
-  'a number with inner zeros': (size) => `1.${'0'.repeat(size)}1`,
-  'a number with a long exponent': (size) => `1e${'9'.repeat(size)}`,
-  'small numbers': (size) => `[${'7,'.repeat(size / 2)}${LONG}]`,
-  'numbers with a fraction': (size) => `[${'1.0,'.repeat(size / 4)}1]`,
-  'numbers of 17 digits': (size) => `[${'12345678901234567,'.repeat(size / 18)}1]`,
-  strings: (size) => `[${'"",'.repeat(size / 3)}${LONG}]`,
-  escapes: (size) => `["${'\\n'.repeat(size / 2)}",${LONG}]`,
-  members: (size) => `{${Array.from({ length: size / 10 }, (_, at) => `"${at}":1.0`)}}`,
-  'nested arrays': (size) => `${'['.repeat(size / 2)}${LONG}${']'.repeat(size / 2)}`,
-  'nested objects': (size) => `${'{"a":'.repeat(size / 6)}${LONG}${'}'.repeat(size / 6)}`,
-  'an unfinished string': (size) => `["${'\\"'.repeat(size / 2)}`,
-  'invalid UTF-8': (size) => `${LONG}${'\ufffd'.repeat(size / 3)}`,
-}
-for (const [what, text] of Object.entries(TEXTS)) {
-  test(`parseJsonBytes() takes linear time for ${what}`, () => {
-    assertLinear((size) => Buffer.from(text(size)), parseJsonBytes)
   })
 }
 
@@ -115,15 +84,7 @@ test('parseJsonBytes() refuses invalid UTF-8, and reads U+FFFD', () => {
   assert.deepEqual(parseJsonBytes(Buffer.from('"\ufffd"')), { ok: true, value: '\ufffd' })
 })
 
-const INVALID = ['nul', 'hunter2', '[object Object]', "'a'", '{a:1}', '01', '{}{}', '\ufeff{}']
-
 test('parseJson() says why a text is not JSON without quoting it', () => {
-  for (const text of INVALID) {
-    const result = parseJson(text)
-    assert.ok(!result.ok)
-    assert.match(result.reason, /^\w[^"]+$/)
-    assert.ok(!result.reason.includes(text), result.reason)
-  }
   // Everything in it but the punctuation is outside ASCII, and so is known again in a message.
   const text = '{"ключ":"тайна","ещё":["тайна","\\"тайна\\"",{"тайна":"тайна"}],"\u2028":"тайна"}'
   let refused = 0
@@ -133,7 +94,7 @@ test('parseJson() says why a text is not JSON without quoting it', () => {
         const result = parseJson(text.slice(0, at) + broken + rest)
         if (result.ok) continue
         refused++
-        assert.match(result.reason, /^[\x20-\x7e]+$/)
+        assert.match(result.reason, /^\w[ !#-~]+$/)
       }
     }
   }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import type { TestContext } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { folderOf } from '../support.ts'
-import { must } from './packages.ts'
+import { must, npmInstall } from './packages.ts'
 
 const PACKAGES = ['playwright-core@1.64.1', 'axe-core@4.14.1']
 const ARGS = [
@@ -46,10 +46,13 @@ export interface Page {
 }
 
 interface Browser {
-  newContext(
-    options: object,
-  ): Promise<{ setDefaultTimeout(milliseconds: number): void; newPage(): Promise<Page> }>
+  newContext(options: object): Promise<Context>
   close(): Promise<void>
+}
+
+interface Context {
+  setDefaultTimeout(milliseconds: number): void
+  newPage(): Promise<Page>
 }
 
 export interface Chromium {
@@ -63,30 +66,17 @@ export interface Chromium {
 
 export async function launch(t: TestContext): Promise<Chromium> {
   const folder = folderOf(t)
-  must(
-    'npm',
-    'install',
-    '--no-audit',
-    '--no-fund',
-    '--ignore-scripts',
-    '--prefix',
-    folder,
-    ...PACKAGES,
-  )
+  npmInstall(folder, ...PACKAGES)
   const modules = `${folder}/node_modules`
   const axe = readFileSync(`${modules}/axe-core/axe.min.js`, 'utf8')
   const { chromium } = await import(pathToFileURL(`${modules}/playwright-core/index.mjs`).href)
-  const browser: Browser = await chromium.launch({
-    executablePath: must('which', 'chromium').trim(),
-    args: ARGS,
-  })
+  const executablePath = must('which', 'chromium').trim()
+  const browser: Browser = await chromium.launch({ executablePath, args: ARGS })
   t.after(() => browser.close())
   return {
     async open(t, origin, look = {}) {
-      const context = await browser.newContext({
-        permissions: ['clipboard-read', 'clipboard-write'],
-        ...look,
-      })
+      const permissions = ['clipboard-read', 'clipboard-write']
+      const context = await browser.newContext({ permissions, ...look })
       context.setDefaultTimeout(300_000)
       const page = await context.newPage()
       const problems = problemsOf(page, origin)
@@ -110,9 +100,8 @@ export async function launch(t: TestContext): Promise<Chromium> {
           id + nodes.map(({ html, failureSummary }) => '\\n' + html + ' ' + failureSummary)))`,
       )
       assert.deepEqual(violations, [], what)
-      const beyond = await page.evaluate<number>(
-        'document.documentElement.scrollWidth - innerWidth',
-      )
+      const measure = 'document.documentElement.scrollWidth - innerWidth'
+      const beyond = await page.evaluate<number>(measure)
       assert.ok(beyond <= 0, `${what}: ${beyond} px beyond the edge`)
     },
   }
@@ -171,21 +160,16 @@ const isFocused = (page: Page, selector: string) =>
   page.evaluate<boolean>(`document.activeElement.matches(${JSON.stringify(selector)})`)
 
 /** Presses a key until something is true. */
-async function pressUntil(
-  page: Page,
-  key: string,
-  most: number,
-  isSo: () => Promise<boolean>,
-): Promise<void> {
+async function pressUntil(page: Page, key: string, isSo: () => Promise<boolean>): Promise<void> {
   for (let presses = 0; !(await isSo()); presses++) {
-    assert.ok(presses < most, `${key} does not lead to it: ${isSo}`)
+    assert.ok(presses < 150, `${key} does not lead to it: ${isSo}`)
     await page.keyboard.press(key)
   }
 }
 
 /** Presses Tab until an element has the focus, and asserts that it has an outline. */
 async function reach(page: Page, selector: string): Promise<void> {
-  await pressUntil(page, 'Tab', 150, () => isFocused(page, selector))
+  await pressUntil(page, 'Tab', () => isFocused(page, selector))
   const outlines = await page.evaluate<string[]>(
     `[document.activeElement, document.activeElement.closest('label') ?? document.body]
       .map((element) => getComputedStyle(element))
@@ -206,15 +190,11 @@ export const KEYBOARD: Hand = {
   },
   async choose(page, selector, value) {
     await reach(page, selector)
-    await pressUntil(page, 'ArrowRight', 10, () => isFocused(page, `[value="${value}"]:checked`))
+    await pressUntil(page, 'ArrowRight', () => isFocused(page, `[value="${value}"]:checked`))
   },
   async pick(page, selector, value) {
     await reach(page, selector)
-    await pressUntil(
-      page,
-      'ArrowUp',
-      10,
-      async () => (await page.locator(selector).inputValue()) === value,
-    )
+    const isPicked = async () => (await page.locator(selector).inputValue()) === value
+    await pressUntil(page, 'ArrowUp', isPicked)
   },
 }

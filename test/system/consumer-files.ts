@@ -1,33 +1,3 @@
-export const TS_JEST: Readonly<Record<string, string>> = {
-  'package.json': JSON.stringify({
-    private: true,
-    scripts: { test: 'jest --preset ts-jest' },
-    devDependencies: {
-      jest: '30.5.2',
-      'ts-jest': '29.4.15',
-      typescript: '5.9.3',
-      '@types/jest': '30.0.0',
-    },
-  }),
-  'tsconfig.json': JSON.stringify({
-    compilerOptions: { module: 'node16', target: 'es2022', strict: true },
-  }),
-  'client.test.ts': `
-import { type NewPet, type Petstore, startPetstore } from 'petstore-server'
-
-test('a socket and the page', async () => {
-  const pets: NewPet[] = [{ name: 'Rex', categoryId: 9007199254740993n, status: 'sold' }]
-  const petstore: Petstore = await startPetstore({ pets })
-  const { url, headers } = petstore
-  const list = await fetch(url + '/pets', { headers })
-  expect(await list.text()).toContain('"categoryId":9007199254740993')
-  const page = await fetch(new URL('/', url))
-  expect(await page.text()).toContain('<script>')
-  await petstore.close()
-})
-`,
-}
-
 export const TYPES = `
 import { createPetstore, startPetstore } from 'petstore-server'
 import type { Fault, GetPetState, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'

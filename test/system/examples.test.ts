@@ -103,11 +103,8 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
   assert.ok(resources.limits.memory && resources.requests.memory && resources.requests.cpu)
   assert.deepEqual([securityContext.runAsNonRoot, securityContext.fsGroup], [true, 65532])
   const { startupProbe, livenessProbe, readinessProbe } = container
-  const probes = [startupProbe, livenessProbe, readinessProbe]
-  assert.deepEqual(
-    probes.map(({ httpGet }) => httpGet.path),
-    ['/livez', '/livez', '/readyz'],
-  )
+  const paths = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => httpGet.path)
+  assert.deepEqual(paths, ['/livez', '/livez', '/readyz'])
   const noticed = readinessProbe.periodSeconds * readinessProbe.failureThreshold
   assert.ok(Number(variables['PETSTORE_DRAIN_DELAY']) > noticed)
 })

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { type Running, run } from '../process.ts'
 import { assertError, folderOf, send } from '../support.ts'
+import { mayMount } from './packages.ts'
 
 const BODY = JSON.stringify({ name: 'x'.repeat(1_000), categoryId: 1 })
 // With these, the snapshot has no room for the pets of a full journal: folding never makes any.
@@ -32,14 +33,6 @@ const DISKS: Record<string, (t: TestContext, folder: string) => Disk> = {
     makeRoom: ({ process }) =>
       execFileSync('prlimit', ['--fsize=unlimited', '--pid', `${process.pid}`]),
   }),
-}
-
-/** Whether this process may mount a disk: in a container, root often may not. */
-function mayMount(): boolean {
-  const folder = folderOf()
-  const isMounted = spawnSync('mount', ['-t', 'tmpfs', 'tmpfs', folder]).status === 0
-  if (isMounted) execFileSync('umount', [folder])
-  return isMounted
 }
 
 for (const [name, open] of Object.entries(DISKS)) {

@@ -53,20 +53,13 @@ async function fill(t: TestContext, server: Running, body: string): Promise<numb
 }
 
 /** Lists, gets and tries to add, by many clients at once, all over the store. */
-async function assertServes(
-  server: Running,
-  count: number,
-  body: string,
-  clients: number,
-): Promise<void> {
+async function assertServes(server: Running, count: number, body: string, clients: number) {
   const client = async (_: unknown, at: number) => {
     const id = Math.ceil((count * (at + 1)) / (clients + 1))
     const page = await check(server, 'GET', `/v1/pets?limit=100&after=${id - 1}`, 200)
     const pet = await check(server, 'GET', `/v1/pets/${id}`, 200)
-    assert.deepEqual(
-      [page.body.slice(1, 16), pet.body.slice(0, 15)],
-      Array(2).fill(`{"id":${id},"name":`.slice(0, 15)),
-    )
+    assert.ok(pet.body.startsWith(`{"id":${id},"name":`))
+    assert.ok(page.body.startsWith(`[{"id":${id},"name":`))
     await check(server, 'POST', '/v1/pets', '507 store_full', { body })
   }
   await Promise.all(Array.from({ length: clients }, client))
@@ -88,9 +81,8 @@ for (const heap of HEAPS) {
         try {
           const count = await fill(t, server, body)
           await assertServes(server, count, body, clients)
-          t.diagnostic(
-            `${count} pets, ${Math.round(residentKiB(server, 'VmHWM') / 1024)} MiB at the peak`,
-          )
+          const mebibytes = Math.round(residentKiB(server, 'VmHWM') / 1024)
+          t.diagnostic(`${count} pets, ${mebibytes} MiB at the peak`)
         } catch (cause) {
           server.process.kill('SIGKILL')
           throw new Error(`it does not: ${(await server.exited).stderr}`, { cause })

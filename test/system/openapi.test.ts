@@ -1,21 +1,18 @@
 // The OpenAPI document in other people's tools, which npm installs into a temporary folder.
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
-import { promisify } from 'node:util'
 import { DEMO_PETS } from '../demo.ts'
-import { endWithUs, greetingIn, serve } from '../process.ts'
+import { exec } from '../documents.ts'
+import { Running, serve } from '../process.ts'
 import { check, folderOf, KEY, send, words } from '../support.ts'
-import { isHere } from './packages.ts'
+import { isHere, npmInstall } from './packages.ts'
 
 const TOOLS = words(`@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplight/prism-cli@5.14.2
   openapi-typescript@7.13.0 openapi-fetch@0.17.0`)
 const VALIDATOR = 'openapi-spec-validator==0.7.2'
 
-const exec = promisify(execFile)
 const folder = folderOf()
 const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
 
@@ -26,20 +23,13 @@ async function tool(name: string, ...args: string[]): Promise<string> {
 }
 
 /** Starts the built server, and writes its document to a file. */
-async function serveDocument(
-  t: TestContext,
-  document: string,
-  ...flags: string[]
-): Promise<string> {
+async function serveDocument(t: TestContext, document: string, ...flags: string[]) {
   const server = await serve(t, flags)
   writeFileSync(`${folder}/${document}`, (await send(server, 'GET', '/openapi.json')).body)
   return server.url
 }
 
-before(async () => {
-  const quickly = ['--ignore-scripts', '--no-audit', '--no-fund']
-  await exec('npm', ['install', '--prefix', folder, ...quickly, ...TOOLS])
-})
+before(() => npmInstall(folder, ...TOOLS))
 
 for (const [flags, ...failing] of [
   [['--base-path', '/shop/v2'], '/store/orders'],
@@ -50,13 +40,10 @@ for (const [flags, ...failing] of [
     writeFileSync(`${folder}/rules.json`, '{"extends":["spectral:oas"]}')
     const byRules = ['-r', 'rules.json', '-f', 'json', '--quiet']
     const found = await tool('spectral', 'lint', 'linted.json', ...byRules)
-    const shown = JSON.parse(found).map(
-      ({ code, path }: { code: string; path: string[] }) => `${code} ${path[1]}`,
-    )
-    assert.deepEqual(
-      shown,
-      Array.from(failing, (path) => `operation-success-response ${path}`),
-    )
+    const issues: { code: string; path: string[] }[] = JSON.parse(found)
+    const shown = issues.map(({ code, path }) => `${code} ${path[1]}`)
+    const expected = failing.map((path) => `operation-success-response ${path}`)
+    assert.deepEqual(shown, expected)
     const recommended = ['--extends', 'recommended', '--format', 'json']
     const report = await tool('redocly', 'lint', 'linted.json', ...recommended)
     assert.deepEqual(JSON.parse(report).problems, [])
@@ -72,14 +59,9 @@ for (const [flags, ...failing] of [
 test('Prism in front of a server finds bad requests, but no bad response', async (t) => {
   const own = await serveDocument(t, 'proxied.json', '--demo', '--max-body', '2000')
   const args = [`${folder}/node_modules/.bin/prism`, 'proxy', 'proxied.json', own, '--port', '0']
-  const prism = spawn(process.execPath, args, { cwd: folder, env })
-  t.after(() => prism.kill('SIGKILL'))
-  endWithUs(prism)
-  let output = ''
-  prism.stdout.on('data', (chunk) => {
-    output += chunk
-  })
-  const url = await greetingIn(prism.stdout, /(?<=Prism is listening on )http:\S+/)
+  const prism = new Running([process.execPath, ...args], { cwd: folder, env })
+  t.after(() => prism.process.kill('SIGKILL'))
+  const [url] = await prism.until(/(?<=Prism is listening on )http:\S+/)
   const headers = { 'content-type': 'application/json' }
   const rex = '{"name":"Rex","categoryId":-1}'
   const large = JSON.stringify({ name: 'x'.repeat(3_000), categoryId: 1 })
@@ -96,9 +78,8 @@ test('Prism in front of a server finds bad requests, but no bad response', async
     const answer = await check({ url }, method, path, status, sent)
     if (status < 400) assert.equal(answer.headers['sl-violations'], undefined, `${method} ${path}`)
   }
-  prism.kill()
-  await once(prism, 'close')
-  for (const [, violation = ''] of output.matchAll(/Violation: (.*)/g))
+  prism.process.kill()
+  for (const [, violation = ''] of (await prism.exited).stdout.matchAll(/Violation: (.*)/g))
     assert.match(violation, /^request/)
 })
 
@@ -133,30 +114,16 @@ const seen = { id, pets, sold: sold.data, one: one.data, message, code, orders: 
 console.log(JSON.stringify({ ...seen, statuses }))
 `
 
-const TSCONFIG = {
-  compilerOptions: {
-    strict: true,
-    noEmit: true,
-    exactOptionalPropertyTypes: true,
-    noUncheckedIndexedAccess: true,
-    target: 'es2023',
-    lib: ['es2023', 'dom', 'dom.iterable'],
-    module: 'nodenext',
-    types: ['node'],
-    typeRoots: [resolve('node_modules/@types')],
-  },
-  files: ['client.mts'],
-}
+const STRICT = words(`--strict --exactOptionalPropertyTypes --noUncheckedIndexedAccess --noEmit
+  --ignoreConfig --module nodenext --target es2023 --lib es2023,dom,dom.iterable --types node
+  --typeRoots`)
 
 test('a client typed by openapi-typescript compiles and runs', async (t) => {
   const url = await serveDocument(t, 'typed.json', '--demo')
   await tool('openapi-typescript', 'typed.json', '-o', 'schema.d.mts')
   writeFileSync(`${folder}/client.mts`, CLIENT)
-  writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(TSCONFIG))
-  const { stdout: errors } = await exec('npx', ['tsc', '-p', folder]).catch(
-    (error: { stdout: string }) => error,
-  )
-  assert.equal(errors, '')
+  const checked = ['tsc', ...STRICT, resolve('node_modules/@types'), `${folder}/client.mts`]
+  await exec('npx', checked).catch(({ stdout }) => assert.fail(stdout))
   const args = ['--import', 'tsx', `${folder}/client.mts`, url, KEY]
   const { stdout } = await exec(process.execPath, args)
   assert.deepEqual(JSON.parse(stdout), {

@@ -1,16 +1,14 @@
 // The package as its users install it: its files, its types, and the examples and documents.
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { before, test } from 'node:test'
-import { promisify } from 'node:util'
+import { before, test, type TestContext } from 'node:test'
 import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
-import { TESTCONTAINERS, TS_JEST, TYPES } from './consumer-files.ts'
+import { TESTCONTAINERS, TYPES } from './consumer-files.ts'
 import { isHere } from './packages.ts'
 import { freePort } from './proxies.ts'
 
@@ -38,7 +36,7 @@ let packed = ''
 /** Runs a command that must succeed, and returns its standard output. */
 async function run(cwd: string, command: string, args: readonly string[], more = {}) {
   const env = { ...USER_ENV, ...more }
-  const running = promisify(execFile)(command, args, { cwd, env, maxBuffer: 2 ** 26 })
+  const running = documents.exec(command, args, { cwd, env, maxBuffer: 2 ** 26 })
   const { stdout } = await running.catch((cause) => {
     throw new Error(`${command} ${args.join(' ')}\n${cause.stdout}${cause.stderr}`, { cause })
   })
@@ -139,13 +137,11 @@ for (const [example, passes] of Object.entries({
   playwright: /4 passed/,
   browser: /pass 4$/m,
   python: /Ran 4 tests/,
-  'ts-jest': /1 passed/,
 })) {
   const skip = example === 'browser' && !isHere('chromium') && 'there is no chromium'
   test(`examples/${example} runs on every Node`, { skip }, async () => {
     const project = join(folder, example)
-    if (example === 'ts-jest') write(project, TS_JEST)
-    else cpSync(`examples/${example}`, project, { recursive: true })
+    cpSync(`examples/${example}`, project, { recursive: true })
     await install(project)
     for (const major of NODES) {
       const PATH = `${dirname(await nodeOf(major))}:${process.env['PATH']}`
@@ -225,46 +221,44 @@ test("the document's Testcontainers example runs", async () => {
   await runNode('containers.mjs')
 })
 
-const strict = 'set -e; curl() { command curl --fail-with-body "$@"; };'
-
-test('the commands for other languages run', async (t) => {
-  const [command = '', commands = ''] = blocksOf('sh', DOCUMENT, LANGUAGES)
-  assert.match(command, /^npx petstore-server --port 8080 .* --control-port 8081$/)
-  const ports = { 8080: await freePort(), 8081: await freePort() }
-  const here = (code: string) => code.replace(/808[01]/g, (port) => `${Reflect.get(ports, port)}`)
-  const server = new Running(['sh', '-c', here(command)], { cwd: consumer, detached: true })
+/** Starts the server of a chapter, and runs its other commands. Returns what they print. */
+async function runChapter(t: TestContext, chapter: string, cwd: string, prelude = '') {
+  const [command = '', commands = ''] = blocksOf('sh', DOCUMENT, chapter)
+  const ports = { 8080: `${await freePort()}`, 8081: `${await freePort()}` }
+  const here = (code: string) =>
+    code.replaceAll('8080', ports[8080]).replaceAll('8081', ports[8081])
+  const env = { ...USER_ENV, PORT: ports[8080] }
+  const server = new Running(['sh', '-c', here(command)], { cwd, env, detached: true })
   t.after(() => process.kill(-Number(server.process.pid)))
   await server.serves()
-  const shown = await run(consumer, 'sh', ['-c', `${strict}\n${here(commands)}`])
-  const [controls = '', ...printed] = shown.split('\n').filter(Boolean)
-  const pets = '[{"id":1,"name":"Rex","categoryId":1},{"id":2,"name":"Tom","categoryId":2}]'
+  const shown = await run(consumer, 'sh', ['-c', `${prelude}\n${here(commands)}`])
+  return { command, printed: shown.split('\n').filter(Boolean) }
+}
+
+test('the commands for other languages run', async (t) => {
+  const strict = 'set -e; curl() { command curl --fail-with-body "$@"; };'
+  const { command, printed } = await runChapter(t, LANGUAGES, consumer, strict)
+  assert.match(command, /^npx petstore-server --port 8080 .* --control-port 8081$/)
+  const [controls = '', ...others] = printed
   assert.match(controls, /^\[\{"method":"GET","path":"\/"\},\{"method":"POST","path":"\/reset"\}/)
-  assert.match(printed.pop() ?? '', /^\[\{"operation":"listPets","method":"GET",/)
-  assert.deepEqual(printed, [
+  assert.match(others.pop() ?? '', /^\[\{"operation":"listPets","method":"GET",/)
+  assert.deepEqual(others, [
     '[{"id":2,"name":"Tom","categoryId":2}]',
     '{"operation":"createPet","times":2,"status":503,"retryAfter":1}',
     '[{"operation":"createPet","times":2,"status":503,"retryAfter":1}]',
     '[]',
-    pets,
+    '[{"id":1,"name":"Rex","categoryId":1},{"id":2,"name":"Tom","categoryId":2}]',
   ])
 })
 
 test('the commands for a shared server run', async (t) => {
-  const [command = '', commands = ''] = blocksOf('sh', DOCUMENT, SHARED)
-  const control = `${await freePort()}`
-  const args = ['sh', '-c', command.replace('8081', control)]
-  const server = new Running(args, { env: { ...USER_ENV, PORT: '0' }, detached: true })
-  t.after(() => process.kill(-Number(server.process.pid)))
-  const { host } = new URL((await server.serves()).url)
+  const { command, printed } = await runChapter(t, SHARED, '.')
   assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key /)
-  const here = commands.replace('127.0.0.1:8080', host).replace('8081', control)
-  const shown = await run(consumer, 'sh', ['-c', here])
   const luna = '{"id":13,"name":"Luna","categoryId":1}'
-  const error = '{"code":"injected_fault","message":"A test asked for this fault","status":503}'
-  assert.deepEqual(shown.trim().split('\n'), [
+  assert.deepEqual(printed, [
     luna,
     '{"operation":"listPets","status":503,"times":1}',
-    error,
+    '{"code":"injected_fault","message":"A test asked for this fault","status":503}',
     '[{"id":1,"name":"Rex","categoryId":1,"status":"available"}]',
     `[${luna}]`,
     '[]',

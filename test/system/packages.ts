@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
+import { folderOf } from '../support.ts'
 
 interface Output {
   status: number | null
@@ -21,6 +22,20 @@ export function must(program: string, ...args: readonly string[]): string {
   const { status, stdout, output } = run(program, ...args)
   assert.equal(status, 0, `${program} ${args.join(' ')}\n${output}`)
   return stdout
+}
+
+/** Installs packages of npm into a folder, without the scripts that they would run. */
+export function npmInstall(folder: string, ...packages: readonly string[]): void {
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline']
+  must('npm', 'install', '--silent', '--prefix', folder, ...flags, ...packages)
+}
+
+/** Whether this process may mount a disk: in a container, root often may not. */
+export function mayMount(): boolean {
+  const folder = folderOf()
+  const isMounted = run('mount', '-t', 'tmpfs', 'tmpfs', folder).status === 0
+  if (isMounted) must('umount', folder)
+  return isMounted
 }
 
 /** Whether a command is here. If not, tries to install its Debian package, one test at a time. */

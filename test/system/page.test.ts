@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { test, type TestContext } from 'node:test'
-import { promisify } from 'node:util'
 import type { Fault, StartOptions } from '../../src/types.ts'
 import { DEMO_PETS } from '../demo.ts'
+import { exec } from '../documents.ts'
 import { listen } from '../http/raw.ts'
 import { serve } from '../process.ts'
 import { KEY, send, start } from '../support.ts'
@@ -27,19 +26,18 @@ const NAMES = [
 const LOOKS = [360, 1280].flatMap((width) => [[width, 'light'] as const, [width, 'dark'] as const])
 
 const press = (selector: string, seen: Seen = {}): Step => ['press', selector, '', seen]
-const giveKey = (seen: Seen, key = KEY): Step[] => [
-  ['type', '#key', key],
-  press('#key-form .primary', seen),
-]
-const add = (name: string, categoryId: string, seen: Seen): Step[] => [
-  ['type', '#name', name],
-  ['type', '#categoryId', categoryId],
-  press(`${ADD} .primary`, seen),
-]
-const fetchOne = (id: string, seen: Seen): Step[] => [
-  ['type', '#petId', id],
-  press('#fetch .primary', seen),
-]
+const type = (selector: string, text: string, seen: Seen = {}): Step => {
+  return ['type', selector, text, seen]
+}
+const filter = (status: string, seen: Seen): Step => ['choose', '[name=filter]', status, seen]
+const giveKey = (seen: Seen, key = KEY) => [type('#key', key), press('#key-form .primary', seen)]
+const fillIn = (name: string, categoryId: string) => {
+  return [type('#name', name), type('#categoryId', categoryId)]
+}
+const add = (name: string, categoryId: string, seen: Seen) => {
+  return [...fillIn(name, categoryId), press(`${ADD} .primary`, seen)]
+}
+const fetchOne = (id: string, seen: Seen) => [type('#petId', id), press('#fetch .primary', seen)]
 const refresh = (seen: Seen) => press('#filter button', seen)
 const copy = (section: string) => {
   const button = `${section} .console button`
@@ -52,13 +50,8 @@ const NO_KEY = 'Enter a key'
 /** Everything that the page offers, from a wrong key on. */
 const TOUR: Step[] = [
   ...giveKey({ '#count': /^12 pets$/, '#key-problem:empty': '' }),
-  [
-    'choose',
-    '[name=filter]',
-    'sold',
-    { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '&status=sold' },
-  ],
-  ['choose', '[name=filter]', '', { '#count': /^12 /, [`${LIST} .curl`]: '?limit=20' }],
+  filter('sold', { '#count': /^3 /, '#list': /2.*6.*8/s, [`${LIST} .curl`]: '&status=sold' }),
+  filter('', { '#count': /^12 /, [`${LIST} .curl`]: '?limit=20' }),
   ['pick', '#limit', '5', { '#count': /^Page 1: 5 pets$/, '#previous[aria-disabled=true]': '' }],
   press('#next', {
     '#count': /^Page 2: 5 pets$/,
@@ -110,7 +103,15 @@ const TOUR: Step[] = [
 
 const runCommand = async (command: string): Promise<string> => {
   const env = { ...process.env, KEY }
-  return (await promisify(execFile)('sh', ['-c', `${command} -sS --fail`], { env })).stdout
+  return (await exec('sh', ['-c', `${command} -sS --fail`], { env })).stdout
+}
+/** Serves a page of another origin; returns its URL. */
+function serveSite(t: TestContext): Promise<string> {
+  const header = ['content-type', 'text/html']
+  return listen(
+    t,
+    createServer((_, res) => res.writeHead(200, header).end('<p>')),
+  )
 }
 const clipboardOf = (page: Page) => page.evaluate<string>('navigator.clipboard.readText()')
 
@@ -198,7 +199,7 @@ test('in Chromium', { skip }, async (t) => {
       assert.ok(stdout.includes(expected), stdout)
     }
     const shown = { [`${ADD} h3`]: /^Request/, [`${ADD} .curl`]: '{"name":"Tom"}' }
-    await use(['type', '#name', 'Tom', shown])
+    await use(type('#name', 'Tom', shown))
   })
 
   await t.test('a name is shown as text, and the copied command sends it as typed', async (t) => {
@@ -255,9 +256,9 @@ test('in Chromium', { skip }, async (t) => {
   await t.test('a click adds one pet, and shows it whatever the filter', async (t) => {
     const { page, petstore, use } = await open(t)
     await use(...giveKey({ '#count': /^12 / }))
-    await use(['choose', '[name=filter]', 'sold', { '#count': /^3 / }])
+    await use(filter('sold', { '#count': /^3 / }))
     petstore.inject({ operation: 'createPet', delay: 1_000 })
-    await use(['type', '#name', 'Rex'], ['type', '#categoryId', '1'])
+    await use(...fillIn('Rex', '1'))
     await page.evaluate(`for (let clicks = 0; clicks < 3; clicks++)
       document.querySelector('#add-form .primary').click()`)
     await shows(page, { '#list td:first-child': '13', '[name=filter][value=""]:checked': '' })
@@ -273,46 +274,35 @@ test('in Chromium', { skip }, async (t) => {
       ...giveKey({ '#count': 'Loading', '#list[aria-busy=true]': '' }),
       refresh({ '#list': 'cannot be shown' }),
       press('#list button', { '#count': /^1 pet$/ }),
-      ['choose', '[name=filter]', 'sold', { '#list': 'No pet is sold' }],
+      filter('sold', { '#list': 'No pet is sold' }),
       press('#list button', { '#count': /^1 pet$/ }),
       ...fetchOne('1', { '#fetch .pill': 'Removed', '#fetch .note': 'This operation is removed' }),
     )
     await chromium.check(page, 'gone')
   })
 
-  await t.test(
-    'the reference has all operations, parameters and codes of /openapi.json',
-    async (t) => {
-      const { page, petstore } = await open(t, { basePath: '/shop/v2' })
-      const { body } = await send(petstore, 'GET', '/openapi.json')
-      const { paths, components } = JSON.parse(body)
-      const codes = [...body.matchAll(/"code":"(\w+)"/g)].map(([, code = '']) => code)
-      const operations = Object.values<object>(paths).flatMap((item) => Object.values(item))
-      const summaries = operations.flatMap((operation) => operation.summary ?? [])
-      const parameters = Object.keys(components.parameters)
-      assert.ok(parameters.length >= 4 && codes.length >= 15 && summaries.length >= 3)
-      const text = await page.locator('#documents').textContent()
-      const expected = [
-        ...parameters,
-        ...codes,
-        ...summaries,
-        'GET /shop/v2/pets/{petId}',
-        'Not specified',
-      ]
-      for (const each of expected)
-        assert.ok(text?.includes(each), `${each} is not in the reference`)
-      const unspecified = page.locator('details:has(.pill:text("Not specified")) summary code')
-      assert.deepEqual(await unspecified.allTextContents(), ['GET /shop/v2/store/orders'])
-      const listed = await page.locator('#documents > table td > code').allTextContents()
-      assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
-    },
-  )
+  await t.test('the reference has all that /openapi.json names, and its base path', async (t) => {
+    const { page, petstore } = await open(t, { basePath: '/shop/v2' })
+    const { body } = await send(petstore, 'GET', '/openapi.json')
+    const { paths, components } = JSON.parse(body)
+    const codes = [...body.matchAll(/"code":"(\w+)"/g)].map(([, code = '']) => code)
+    const operations = Object.values<object>(paths).flatMap((item) => Object.values(item))
+    const summaries = operations.flatMap((operation) => operation.summary ?? [])
+    const parameters = Object.keys(components.parameters)
+    assert.ok(parameters.length >= 4 && codes.length >= 15 && summaries.length >= 3)
+    const text = await page.locator('#documents').textContent()
+    for (const each of [...parameters, ...codes, ...summaries, 'GET /shop/v2/pets/{petId}'])
+      assert.ok(text?.includes(each), `${each} is not in the reference`)
+    const unspecified = page.locator('details:has(.pill:text("Not specified")) summary code')
+    assert.deepEqual(await unspecified.allTextContents(), ['GET /shop/v2/store/orders'])
+    const listed = await page.locator('#documents > table td > code').allTextContents()
+    assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
+  })
 
   await t.test('a page of another origin cannot use the test controls', async (t) => {
     const petstore = await start(t, { controlPort: 0, pets: DEMO_PETS })
     const { controlUrl = '' } = petstore
-    const site = createServer((_, res) => res.setHeader('content-type', 'text/html').end('<p>'))
-    const evil = (await listen(t, site)).replace('127.0.0.1', 'evil.example')
+    const evil = (await serveSite(t)).replace('127.0.0.1', 'evil.example')
     const page = await chromium.visit(evil)
     const seen: [path: string, status: number][] = []
     page.on('response', (response) => {
@@ -346,8 +336,7 @@ test('in Chromium', { skip }, async (t) => {
   })
 
   await t.test('Chromium repeats a request whose connection broke, even a POST', async (t) => {
-    const site = createServer((_, res) => res.setHeader('content-type', 'text/html').end('<p>'))
-    const cors = await listen(t, site)
+    const cors = await serveSite(t)
     const petstore = await start(t, { cors })
     const page = await chromium.visit(cors)
     const headers = JSON.stringify({ ...petstore.headers, 'content-type': 'application/json' })
@@ -364,10 +353,8 @@ test('in Chromium', { skip }, async (t) => {
       assert.match(await page.evaluate<string>(`${add}.catch(String)`), outcome)
     }
     const posts = petstore.requests.filter(({ method }) => method === 'POST')
-    assert.deepEqual(
-      posts.map(({ status }) => status),
-      [null, 201, null, null, 201],
-    )
+    const statuses = posts.map(({ status }) => status)
+    assert.deepEqual(statuses, [null, 201, null, null, 201])
     assert.equal(petstore.pets.length, 3)
   })
 

@@ -10,6 +10,7 @@ import { assertLikeAnArray } from '../pets/model.ts'
 import { Running } from '../process.ts'
 import { assertError, check, listAll, petsIn, send } from '../support.ts'
 import { assertConforms } from '../verify.ts'
+import { type Ask, loadDuring } from './load.ts'
 import { isHere } from './packages.ts'
 import type { OpenStore } from './postgres.ts'
 import { hasPostgres, installExample, PROJECT, startDatabase, startInstance } from './postgres.ts'
@@ -31,35 +32,23 @@ before(async () => {
 })
 
 /** Lists and adds pets during some work. Returns the pets that were acknowledged. */
-async function loadDuring(url: string, work: (answered: (n: number) => Promise<void>) => unknown) {
-  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
+async function useDuring(url: string, work: Parameters<typeof loadDuring>[2]) {
   const acknowledged: string[] = []
-  const failures: string[] = []
-  let isOver = false
-  let done = 0
-  let wake = () => {}
-  const client = async () => {
-    while (!isOver) {
-      const isRead = done % 2 === 0
-      const asked = isRead
-        ? send({ url }, 'GET', '/v1/pets?status=sold', { agent })
-        : send({ url }, 'POST', '/v1/pets', { agent, body: REX })
-      const { status, body } = await asked.catch((error) => ({ status: 0, body: `${error}` }))
-      if (status === 201) acknowledged.push(body)
-      else if (status !== 200) failures.push(`${status} ${body}`)
-      done++
-      wake()
-    }
+  const ask: Ask = async (agent, count) => {
+    const { status, body } = await (count % 2 === 0
+      ? send({ url }, 'GET', '/v1/pets?status=sold', { agent })
+      : send({ url }, 'POST', '/v1/pets', { agent, body: REX }))
+    if (status === 201) acknowledged.push(body)
+    else if (status !== 200) throw new Error(`${status} ${body}`)
   }
-  const answered = async (more: number) => {
-    const end = done + more
-    while (done < end) await new Promise<void>((resolve) => (wake = resolve))
-  }
-  const clients = Array.from({ length: CLIENTS }, client)
-  await Promise.resolve(work(answered)).finally(() => (isOver = true))
-  await Promise.all(clients)
-  agent.destroy()
-  return { acknowledged, failures, done }
+  return { acknowledged, ...(await loadDuring(CLIENTS, ask, work)) }
+}
+
+/** Asserts that none of the pets is missing. */
+async function assertKept(instance: { url: string }, pets: readonly string[]): Promise<void> {
+  const listed = new Set(await listAll(instance))
+  const lost = pets.filter((json) => !listed.has(json))
+  assert.deepEqual(lost, [])
 }
 
 describe('with PostgreSQL', { skip }, () => {
@@ -73,10 +62,8 @@ describe('with PostgreSQL', { skip }, () => {
     await store.reset(ids.map((id) => ({ id, name: '\0\ud800', categoryId: -(2n ** 63n) })))
     const json = (id: number) =>
       `{"id":${id},"name":"\\u0000\\ud800","categoryId":-9223372036854775808}`
-    assert.deepEqual(await store.page({ limit: 2, after: 0 }), {
-      json: `[${ids.map(json)}]`,
-      next: undefined,
-    })
+    const page = { json: `[${ids.map(json)}]`, next: undefined }
+    assert.deepEqual(await store.page({ limit: 2, after: 0 }), page)
     const last = await store.add({ name: 'Rex', categoryId: 1 })
     assert.ok(last.ok && last.id === 999_999_999_999_999)
     const none = await store.add({ name: 'Rex', categoryId: 1 })
@@ -159,40 +146,32 @@ describe('with PostgreSQL', { skip }, () => {
     const database = await startDatabase(t)
     const killed = await startInstance(t, database)
     const other = await startInstance(t, database)
-    const { acknowledged } = await loadDuring(killed.url, async (answered) => {
+    const { acknowledged } = await useDuring(killed.url, async (answered) => {
       await answered(500)
       killed.running.process.kill('SIGKILL')
       await killed.running.exited
     })
     assert.ok(acknowledged.length > 100)
-    const listed = new Set(await listAll(other))
-    assert.deepEqual(
-      acknowledged.filter((json) => !listed.has(json)),
-      [],
-    )
+    await assertKept(other, acknowledged)
     await check(other, 'POST', '/v1/pets', 201, { body: REX })
   })
 
-  const noNginx = !isHere('nginx', 'nginx-light') && 'there is no nginx'
-  test(
-    'behind nginx no request fails while instances restart in turn',
-    { skip: noNginx },
-    async (t) => {
-      const database = await startDatabase(t)
-      const instances = [await startInstance(t, database), await startInstance(t, database)]
-      const proxy = await startProxy(t, 'nginx', { servers: instances.map(({ port }) => port) })
-      const { acknowledged, failures, done } = await loadDuring(proxy.url, async (answered) => {
-        for (let count = 0; count < RESTARTS * instances.length; count++) {
-          await answered(500)
-          await instances[count % instances.length]?.restart()
-        }
-      })
-      t.diagnostic(`${done} requests, ${failures.length} of them failed`)
-      assert.deepEqual(failures.slice(0, 10), [], proxy.errors().join('\n'))
-      const listed = await listAll(proxy)
-      assert.deepEqual(listed.sort(), acknowledged.sort())
-    },
-  )
+  const behindNginx = { skip: !isHere('nginx', 'nginx-light') && 'there is no nginx' }
+  test('no request fails while instances restart behind nginx', behindNginx, async (t) => {
+    const database = await startDatabase(t)
+    const instances = [await startInstance(t, database), await startInstance(t, database)]
+    const proxy = await startProxy(t, 'nginx', { servers: instances.map(({ port }) => port) })
+    const { acknowledged, failures, count } = await useDuring(proxy.url, async (answered) => {
+      for (let restart = 0; restart < RESTARTS * instances.length; restart++) {
+        await answered(500)
+        await instances[restart % instances.length]?.restart()
+      }
+    })
+    t.diagnostic(`${count} requests, ${failures.length} of them failed`)
+    assert.deepEqual(failures.slice(0, 10), [], proxy.errors().join('\n'))
+    const listed = await listAll(proxy)
+    assert.deepEqual(listed.sort(), acknowledged.sort())
+  })
 
   test('while the database is down requests get 503, and then all is well again', async (t) => {
     const database = await startDatabase(t)
@@ -202,7 +181,7 @@ describe('with PostgreSQL', { skip }, () => {
       while ((await send(instance, 'GET', '/readyz')).status !== status) await setTimeout(20)
     }
     await check(instance, 'POST', '/v1/pets', 201, { body: REX })
-    const { acknowledged, failures } = await loadDuring(instance.url, async (answered) => {
+    const { acknowledged, failures } = await useDuring(instance.url, async (answered) => {
       await answered(100)
       await database.stop()
       await until(503)
@@ -216,12 +195,8 @@ describe('with PostgreSQL', { skip }, () => {
       await until(200)
       await answered(100)
     })
-    for (const failure of failures) assert.match(failure, /^503 \{"code":"storage_failed"/)
-    const listed = new Set(await listAll(instance))
-    assert.deepEqual(
-      acknowledged.filter((json) => !listed.has(json)),
-      [],
-    )
+    for (const failure of failures) assert.match(failure, / 503 \{"code":"storage_failed"/)
+    await assertKept(instance, acknowledged)
     const connections = "select count(*) from pg_stat_activity where application_name = ''"
     assert.ok(Number(database.query(`${connections} and backend_type = 'client backend'`)) <= POOL)
     await instance.stop()

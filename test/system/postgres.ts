@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Store } from '../../src/types.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, KEY } from '../support.ts'
-import { isHere, must, run } from './packages.ts'
+import { isHere, must, npmInstall, run } from './packages.ts'
 import { freePort } from './proxies.ts'
 
 export const hasPostgres: boolean = isHere('pg_ctlcluster', 'postgresql')
@@ -26,8 +26,7 @@ export interface OpenStore {
 export async function installExample(): Promise<OpenStore> {
   cpSync('examples/postgres', PROJECT, { recursive: true })
   const packed = must('npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', PROJECT)
-  const flags = ['--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts', '--silent']
-  must('npm', '--prefix', PROJECT, 'install', ...flags, join(PROJECT, packed.trim()))
+  npmInstall(PROJECT, join(PROJECT, packed.trim()))
   return await import(join(PROJECT, 'store.mjs'))
 }
 
@@ -103,7 +102,7 @@ export async function startInstance(t: TestContext, database: Database): Promise
     running.process.once('exit', (status) => {
       if (status !== null && status > 0) t.diagnostic(running.stderr.text)
     })
-    await Promise.race([running.stdout.until(/listens on http/), failed(running)])
+    await running.until(/listens on http/)
     return running
   }
   const stop = async () => {
@@ -118,9 +117,4 @@ export async function startInstance(t: TestContext, database: Database): Promise
   const url = `http://127.0.0.1:${port}`
   const instance = { url, port, running: await launch(), stop, restart }
   return instance
-}
-
-async function failed(running: Running): Promise<never> {
-  const { stdout, stderr } = await running.exited
-  throw new Error(`${stdout}${stderr}`)
 }

@@ -48,10 +48,8 @@ class Inode {
     const dirty = new Set(changes.filter(({ isDoubtful }) => !isDoubtful).map(page))
     const isSettled = (change: Change) => change.data.length === 0 || dirty.has(page(change))
     const settled = changes.filter((change) => this.changes.includes(change) && isSettled(change))
-    this.durable = applied(this.durable, [
-      ...settled,
-      resize(changes.at(-1)?.size ?? this.durable.length),
-    ])
+    const size = changes.at(-1)?.size ?? this.durable.length
+    this.durable = applied(this.durable, [...settled, resize(size)])
     this.changes = this.changes.filter((change) => !settled.includes(change))
   }
 
@@ -69,10 +67,8 @@ class Inode {
         versions.set(Math.floor(at / sector), left - 1)
         if (left > 0) data.copy(image, at)
       }
-    return image.subarray(
-      0,
-      chance === 0 ? sizes[0] : chance === 1 ? sizes.at(-1) : random.pick(sizes),
-    )
+    if (chance === 0) return image.subarray(0, sizes[0])
+    return image.subarray(0, chance === 1 ? sizes.at(-1) : random.pick(sizes))
   }
 }
 

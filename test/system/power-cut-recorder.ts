@@ -75,11 +75,8 @@ Object.assign(prototype, {
     const isFull = fails('write')
     const end = isFull ? offset + Math.random() * (bytes.length - offset) : bytes.length
     const { bytesWritten } = await write.call(this, bytes.subarray(offset, end))
-    note({
-      op: 'write',
-      id: handles.get(this),
-      data: bytes.toString('base64', offset, offset + bytesWritten),
-    })
+    const data = bytes.toString('base64', offset, offset + bytesWritten)
+    note({ op: 'write', id: handles.get(this), data })
     if (isFull) throw failure('ENOSPC') // after it took a part
     return { bytesWritten, buffer: bytes }
   },
@@ -106,9 +103,8 @@ for (const [name, run] of Object.entries({ sync, datasync }))
 const { write: send } = net.Socket.prototype
 Object.assign(net.Socket.prototype, {
   write(this: net.Socket, chunk: string | Uint8Array, ...rest: [encoding?: BufferEncoding]) {
-    const text = (
-      typeof chunk === 'string' ? Buffer.from(chunk, rest[0]) : Buffer.from(chunk)
-    ).toString()
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, rest[0]) : Buffer.from(chunk)
+    const text = bytes.toString()
     if (/(?:^|\n)\{"id":| 204 /.test(text)) note({ op: 'response', text })
     return send.call(this, chunk, ...rest)
   },

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import { once } from 'node:events'
 import fs from 'node:fs'
 import { test, type TestContext } from 'node:test'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
+import { Running } from '../process.ts'
 import { folderOf, KEY, listAll, petsIn, Random, send, words } from '../support.ts'
 import { Disk, fill, read } from './power-cut-disk.ts'
 import type { Event } from './power-cut-recorder.ts'
@@ -75,20 +74,14 @@ class History {
     fs.writeFileSync(this.#record, '')
     this.#fail(end === 'kill' ? `kill ${random.pick([0, 0.001, 0.01, 0.1])}` : '')
     const env = { ...process.env, RECORD: this.#record, RECORD_FOLDER: this.#data }
-    const server = spawn(process.execPath, [...FLAGS, this.#path], {
-      env,
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    t.after(() => server.kill('SIGKILL'))
-    const exited = once(server, 'exit')
-    let output = ''
-    for await (const chunk of server.stdout)
-      if (/http:.*\n.*http:.*\n/.test((output += chunk))) break
-    const [url = '', control = ''] = output.match(/http:\/\/\S+/g) ?? []
-    await this.#load(url, control).catch(() => {}) // killed
+    const server = new Running([process.execPath, ...FLAGS, this.#path], { env })
+    t.after(() => server.process.kill('SIGKILL'))
+    const greeting = server.until(/(http:\S+).*\n.*(http:\S+).*\n/)
+    const used = greeting.then(([, url = '', control = '']) => this.#load(url, control))
+    await used.catch(() => {}) // killed
     this.#fail('')
-    server.kill(end === 'stop' ? 'SIGTERM' : 'SIGKILL')
-    await exited
+    server.process.kill(end === 'stop' ? 'SIGTERM' : 'SIGKILL')
+    await server.exited
     await this.#replay(cuts, end)
   }
 

@@ -1,13 +1,12 @@
 // Real proxies, configured as in production, in front of servers on loopback.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { endWithUs } from '../process.ts'
+import { endWithUs, Running } from '../process.ts'
 import { folderOf, send } from '../support.ts'
 
 type Change = readonly [from: string | RegExp, to: string]
@@ -110,28 +109,26 @@ export async function startProxy(
   }
   const file = `${folder}/${example}`
   writeFileSync(file, configuration)
-  const running = spawn(name, args(file, folder), {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true, // a process group of its own, because nginx has workers
-    env: { ...process.env, HOME: folder }, // Caddy keeps files there
-  })
-  const group = -(running.pid ?? assert.fail(`${name} did not start`))
-  endWithUs(running, group)
-  let output = ''
-  for (const stream of [running.stdout, running.stderr]) {
-    stream.on('data', (chunk) => {
-      output += chunk
-    })
-  }
-  const exited = once(running, 'exit')
+  const env = { ...process.env, HOME: folder } // Caddy keeps files there
+  const detached = true // a process group of its own, because nginx has workers
+  const running = new Running([name, ...args(file, folder)], { env, detached })
+  const group = -(running.process.pid ?? assert.fail(`${name} did not start`))
+  endWithUs(running.process, group)
   t.after(async () => {
-    if (running.exitCode === null) process.kill(group, 'SIGKILL')
-    await exited
+    if (running.process.exitCode === null) process.kill(group, 'SIGKILL')
+    await running.exited
   })
+  const output = () => `${running.stdout.text}\n${running.stderr.text}`
   const url = `http://127.0.0.1:${port}`
   while ((await send({ url }, 'GET', '/none').catch(() => undefined))?.status !== 404) {
-    assert.equal(running.exitCode, null, output)
+    assert.equal(running.process.exitCode, null, output())
     await setTimeout(20)
   }
-  return { url, errors: () => output.match(/^(?!.*refused).*error.*$/gim)?.slice(0, 10) ?? [] }
+  return {
+    url,
+    errors: () =>
+      output()
+        .match(/^(?!.*refused).*error.*$/gim)
+        ?.slice(0, 10) ?? [],
+  }
 }

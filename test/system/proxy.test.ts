@@ -1,6 +1,5 @@
 // Real proxies lose nothing under load, through restarts, or when idle connections end.
 import assert from 'node:assert/strict'
-import { EventEmitter, once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { describe, type TestContext, test } from 'node:test'
@@ -8,6 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import { serve } from '../process.ts'
 import { type Answer, folderOf, send } from '../support.ts'
 import { assertConforms } from '../verify.ts'
+import { type Ask, loadDuring } from './load.ts'
 import { isHere } from './packages.ts'
 import { freePort, PROXIES, type ProxyName, startProxy } from './proxies.ts'
 
@@ -39,10 +39,10 @@ async function startInstance(t: TestContext) {
   return { port, stop, restart, isAsked }
 }
 
-type Ask = (method: string, path: string, body?: string) => Promise<Answer>
+type Send = (method: string, path: string, body?: string) => Promise<Answer>
 
 /** Requests whose responses do not depend on others; each request has a number. */
-const KINDS: readonly ((ask: Ask, count: number) => Promise<void>)[] = [
+const KINDS: readonly ((ask: Send, count: number) => Promise<void>)[] = [
   async (ask, count) => {
     const after = count % 9
     const { status, body } = await ask('GET', `/v1/pets?limit=3&after=${after}`)
@@ -63,36 +63,12 @@ const KINDS: readonly ((ask: Ask, count: number) => Promise<void>)[] = [
   },
 ]
 
-type Work = (answered: (more: number) => Promise<void>) => Promise<void>
-
-/** Keeps clients busy, each on its own connection, while `work` waits for numbers of responses. */
-async function loadDuring(url: string, work: Work) {
-  const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
-  const progress = new EventEmitter()
-  const failures: string[] = []
-  let isOver = false
-  let begun = 0
-  let done = 0
-  const ask: Ask = (method, path, body) =>
-    send({ url }, method, path, { agent, ...(body !== undefined && { body }) })
-  const client = async () => {
-    while (!isOver) {
-      const count = begun++
-      const request = KINDS[count % KINDS.length] ?? assert.fail()
-      await request(ask, count).catch((error) => failures.push(`${count}: ${error}`))
-      done++
-      progress.emit('done')
-    }
+function askAt(url: string): Ask {
+  return (agent, count) => {
+    const request = KINDS[count % KINDS.length] ?? assert.fail()
+    const ask: Send = (method, path, body = '') => send({ url }, method, path, { agent, body })
+    return request(ask, count)
   }
-  const clients = Array.from({ length: CLIENTS }, client)
-  const answered = async (more: number) => {
-    const end = done + more
-    while (done < end) await once(progress, 'done')
-  }
-  await work(answered).finally(() => (isOver = true))
-  await Promise.all(clients)
-  agent.destroy()
-  return { count: done, failures }
 }
 
 function connectionsTo(port: number): number {
@@ -107,7 +83,7 @@ for (const name of Object.keys(PROXIES) as ProxyName[]) {
     test('no request fails and no pet is lost while two instances restart in turn', async (t) => {
       const instances = await Promise.all([0, 1].map(() => startInstance(t)))
       const proxy = await startProxy(t, name, { servers: instances.map(({ port }) => port) })
-      const { count, failures } = await loadDuring(proxy.url, async (answered) => {
+      const { count, failures } = await loadDuring(CLIENTS, askAt(proxy.url), async (answered) => {
         for (let restart = 0; restart < RESTARTS * instances.length; restart++) {
           await Promise.all(instances.map((instance) => instance.isAsked()))
           await answered(1_000)
