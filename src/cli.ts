@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { readKeys, readSeed, UsageError } from './command-line.ts'
 import { messageOf } from './guards.ts'
-import { hostInUrl, isLoopback } from './http/server.ts'
+import { isLoopback, reachable, urlOf } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
 import { type Config, HELP, readCommand } from './settings.ts'
 
@@ -128,7 +128,7 @@ async function stop(
 }
 
 async function checkReadiness({ host, port }: Config): Promise<void> {
-  const url = `http://${hostInUrl(host)}:${port}/readyz`
+  const url = `${reachable(urlOf(host, port))}/readyz`
   try {
     if (port === 0) throw new Error('give the port in use, not port 0')
     const signal = AbortSignal.timeout(3_000)

@@ -5,10 +5,10 @@ import { messageOf } from './guards.ts'
 import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
-import type { Limits } from './http/limits.ts'
+import { type Limits, LIMITS } from './http/limits.ts'
 import { countingReport, createLog, type Log } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
-import { HttpServer, isLoopback } from './http/server.ts'
+import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { OwnStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
@@ -66,7 +66,7 @@ export interface Launched extends Core {
 }
 
 /** @internal */
-export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
+export async function launch(given: StartOptions, limits: Limits = LIMITS): Promise<Launched> {
   const options = readOptions(given, RULES)
   const { snapshot, maxStore, pets } = options
   const base = baseOf(options)
@@ -81,8 +81,8 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
     const isEmpty = store.size === 0 && pets.length > 0
     if (isEmpty && !(await stored(store.reset(pets)))) throw noRoomFor(pets, options)
     if (options.store && pets.length > 0) await stored(store.get(1)) // fills it
-    const { url, bound } = await server.listen(options.port, options.host)
-    core.url = url + options.basePath
+    const bound = await server.listen(options.port, options.host)
+    core.url = reachable(bound) + options.basePath
     const boundControls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core)
     return { ...core, petstore, bound: bound + options.basePath, boundControls }
@@ -178,14 +178,14 @@ function perKey(service: Service, stores: Stores<Core>): Service {
   return { ...service, pick }
 }
 
-function makeServer({ options, log }: Core, service: Service, limits?: Limits): HttpServer {
-  const { maxConnections, keepAlive } = options
+function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
+  const { maxConnections, keepAlive: keepAliveTimeout } = options
   const warn = countingReport(log, 'warn')
-  return new HttpServer(service, { maxConnections, keepAlive, warn }, limits)
+  return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
 }
 
 /** Starts the test controls if they are wanted; resolves to their address as bound. */
-async function startControls(core: Core, limits?: Limits): Promise<string | undefined> {
+async function startControls(core: Core, limits: Limits): Promise<string | undefined> {
   const { options, service, keyring, stores } = core
   const { controlPort, controlHost } = options
   if (controlPort === undefined) return undefined
@@ -206,8 +206,8 @@ async function startControls(core: Core, limits?: Limits): Promise<string | unde
     return key === undefined ? shared : serviceOf(petstore.of(key))
   }
   core.controlServer = makeServer(core, { ...shared, pick }, limits)
-  const { url, bound } = await core.controlServer.listen(controlPort, controlHost)
-  core.controlUrl = url
+  const bound = await core.controlServer.listen(controlPort, controlHost)
+  core.controlUrl = reachable(bound)
   isOnLoopback = isLoopback(bound)
   return bound
 }

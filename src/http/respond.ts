@@ -56,7 +56,7 @@ const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
 export function respond(
   res: ServerResponse,
   reply: Reply,
-  headers: readonly string[],
+  echoed: readonly string[],
   keepAlive?: number,
 ): number {
   const { status, body } = reply
@@ -65,16 +65,12 @@ export function respond(
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
     // The fast way: put everything where node keeps the headers (undocumented).
-    const seconds = Math.floor(keepAlive / 1_000)
-    const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n`
-    res._header = responseText(reply, length, textOf(headers) + connection)
+    const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
+    res._header = responseText(reply, length, echoed, connection)
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
-    // HTTP/2 has no `shouldKeepAlive`.
-    const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
-    const own = [...headersOf(reply, length), 'Date', date()]
-    res.writeHead(status, [...own, ...headers, ...connection])
+    res.writeHead(status, [...headersOf(reply, length), ...echoed])
     res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
   }
   // Ends the connection after a body that is cut short, which HTTP/2 shows by itself.
@@ -95,14 +91,20 @@ function isHeaderSent(): boolean {
 }
 
 /** A response (RFC 9112 §4), a character for each byte. Headers must be ASCII, no line breaks. */
-export function responseText(reply: Reply, length: number, moreHeaders: string): string {
+export function responseText(
+  reply: Reply,
+  length: number,
+  echoed: readonly string[],
+  connection: string,
+): string {
   const { status, body = '', type = JSON_TYPE, headers = [] } = reply
   const content = body.length === length ? body : Buffer.from(body).toString('latin1')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
-${textOf(headers)}${COMMON_TEXT}Date: ${date()}\r
-${moreHeaders}\r
+${textOf(headers)}${COMMON_TEXT}${textOf(echoed)}Date: ${date()}\r
+Connection: ${connection}\r
+\r
 ${content}`
 }
 
@@ -115,8 +117,8 @@ function textOf(headers: readonly string[]): string {
 /** All headers of a reply; a 204 has neither type nor length. */
 export function headersOf(reply: Reply, contentLength: number): string[] {
   const { body, type = JSON_TYPE, headers = [] } = reply
-  if (body === undefined) return [...headers, ...COMMON]
-  const content = ['Content-Type', type, 'Content-Length', String(contentLength)]
+  const content =
+    body === undefined ? [] : ['Content-Type', type, 'Content-Length', String(contentLength)]
   return [...content, ...headers, ...COMMON]
 }
 

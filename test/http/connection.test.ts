@@ -185,7 +185,7 @@ describe('a client that does not read', within, () => {
   const PAGE = get('/v1/pets?limit=100') // 6 MB
 
   test('is reset when it stalls, and gets no page but the first', async (t) => {
-    const limits = { stallTimeout: 200, checkInterval: 10 }
+    const limits = { stallTimeout: 200, connectionsCheckingInterval: 10 }
     const petstore = await start(t, { pets, maxConnections: 1 }, limits)
     await open(t, petstore, PAGE.repeat(50), 'unread')
     while (petstore.requests.length === 0) await turn()
@@ -201,7 +201,7 @@ describe('a client that does not read', within, () => {
   })
 
   test('is reset when it stalls, also with a CONNECT after its request', async (t) => {
-    const limits = { stallTimeout: 200, checkInterval: 10 }
+    const limits = { stallTimeout: 200, connectionsCheckingInterval: 10 }
     const petstore = await start(t, { pets, maxConnections: 1 }, limits)
     await open(t, petstore, PAGE + request('CONNECT pets.example:80 HTTP/1.1', [HOST]), 'unread')
     while (petstore.requests.length === 0) await turn() // until then, the connection is idle
@@ -376,7 +376,9 @@ describe('an incomplete body', within, () => {
   })
 
   test('gets 408 if it stalls, even if its rest follows; a slow response does not', async (t) => {
-    const limits = { stallTimeout: 50, requestTimeout: LONG, headersTimeout: LONG }
+    // Long enough for the heads to be read before it, on a busy machine too.
+    const patience = { headersTimeout: 1_000, requestTimeout: 1_000 }
+    const limits = { stallTimeout: 50, connectionsCheckingInterval: 10, ...patience }
     const petstore = await start(t, {}, limits)
     petstore.inject({ operation: 'listPets', delay: 500 })
     const waiting = await open(t, petstore, get())
