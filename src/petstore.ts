@@ -5,7 +5,7 @@ import { messageOf } from './guards.ts'
 import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
-import { type Limits, LIMITS } from './http/limits.ts'
+import { Limits } from './http/limits.ts'
 import { countingReport, createLog, type Log } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
@@ -66,8 +66,9 @@ export interface Launched extends Core {
 }
 
 /** @internal */
-export async function launch(given: StartOptions, limits: Limits = LIMITS): Promise<Launched> {
+export async function launch(given: StartOptions, some?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
+  const limits = { ...new Limits(), ...some }
   const { snapshot, maxStore, pets } = options
   const base = baseOf(options)
   const store =

@@ -9,8 +9,6 @@ import type { Limits } from './limits.ts'
 const WAITING_REQUEST_BYTES = 16 * 2 ** 10
 const STRING_BYTES = 100
 
-let uses = 0 // orders the connections by their latest use
-
 export interface ServerOptions extends Limits {
   readonly maxConnections: number
   readonly keepAliveTimeout: number // milliseconds that an idle connection is kept
@@ -21,31 +19,27 @@ export interface ServerOptions extends Limits {
 export class Connection implements OwnConnection {
   readonly socket: Socket
   readonly keepAlive: number
-  readonly #recount: (connection: Connection) => void
+  readonly touch: () => void
   running: Exchange | undefined
   latest: Exchange | undefined
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
-  lastUse = 0
   held = 0 // bytes at the last count
   #headBytes = 0
 
-  constructor(socket: Socket, keepAlive: number, recount: (changed: Connection) => void) {
+  constructor(socket: Socket, keepAlive: number, onUse: () => void) {
     this.socket = socket
     this.keepAlive = keepAlive
-    this.#recount = recount
+    this.touch = onUse
     // node resumes the socket on its own, for example after each request. Pause it again. If it
     // already counts as paused, pause() does nothing, but the event stops the reading.
     socket.on('resume', () => {
-      if (this.waiting.size === 0) return
-      if (socket.isPaused()) socket.emit('pause')
-      else socket.pause()
+      if (this.waiting.size > 0) socket.pause().emit('pause')
     })
-    this.touch()
   }
 
   get isIdle(): boolean {
-    return !this.latest?.isInFlight
+    return this.latest?.res.writableFinished ?? true
   }
 
   /** True from the last response on. Later requests are ignored. */
@@ -53,26 +47,18 @@ export class Connection implements OwnConnection {
     return this.hasFailed || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
 
-  /** Bytes that the client makes the server hold. */
-  count(): number {
-    if (this.socket.destroyed) return 0
-    const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.running?.body.length ?? 0
-    return this.socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
-  }
-
   /** Processes a request after the one before it, which may change its outcome (RFC 9112 §9.3.2). */
   begin(exchange: Exchange): void {
-    const before = this.latest
+    const { isIdle, latest: before } = this
     this.latest = exchange
     this.#headBytes = 0
     for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
-    if (!before?.isInFlight) return this.#run(exchange)
+    if (isIdle) return this.#run(exchange)
     this.waiting.add(exchange)
     this.socket.pause() // while a request waits, nothing more is read
     this.touch()
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
-    before.res.once('close', () => setImmediate(() => this.#endWait(exchange)))
+    before?.res.once('close', () => setImmediate(() => this.#endWait(exchange)))
   }
 
   #endWait(exchange: Exchange): void {
@@ -86,11 +72,14 @@ export class Connection implements OwnConnection {
     exchange.process()
   }
 
-  /** Called when a request waits or is asynchronous, when its body grew, and after its response. */
-  touch(): void {
-    uses++
-    this.lastUse = uses
-    this.#recount(this)
+  /** Counts the bytes that the client makes the server hold. Returns by how much they grew. */
+  recount(): number {
+    const { socket, held: before } = this
+    const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
+    const bodyBytes = this.running?.body.length ?? 0
+    const bytes = socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
+    this.held = socket.destroyed ? 0 : bytes
+    return this.held - before
   }
 
   /** Records that the requests in flight get no response. */
@@ -104,7 +93,7 @@ export class Connection implements OwnConnection {
  * server hold: unread responses, waiting requests, and incomplete bodies.
  */
 export class Connections {
-  readonly open: Map<Duplex, Connection> = new Map()
+  readonly open: Map<Duplex, Connection> = new Map() // the longest unused first
   readonly #options: ServerOptions
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
@@ -113,49 +102,46 @@ export class Connections {
   }
 
   add(socket: Socket): void {
-    const { maxConnections, keepAliveTimeout, heldBytes } = this.#options
-    const connection = new Connection(socket, keepAliveTimeout, (changed) => {
-      this.#count(changed)
-      if (this.#held > heldBytes) this.#shed()
-    })
+    const { maxConnections, keepAliveTimeout } = this.#options
+    const connection = new Connection(socket, keepAliveTimeout, () => this.#use(connection))
     this.open.set(socket, connection)
     socket.once('close', () => {
       this.open.delete(socket)
-      this.#count(connection)
+      this.#held += connection.recount()
       connection.abandon()
     })
     if (this.open.size > maxConnections) this.#makeRoomFor(connection)
   }
 
-  /** Drops the longest idle connection; if all others are in use, that is the new one. */
+  /** Drops the longest idle connection, which is the new one if all others are in use. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
-    let longest = added
     for (const connection of this.open.values()) {
-      if (connection.isIdle && connection.lastUse < longest.lastUse) longest = connection
+      if (!connection.isIdle) continue
+      if (connection === added) warn(`new connections closed, for all ${maxConnections} are in use`)
+      else warn(`idle connections closed to make room, for ${maxConnections} are open`)
+      return void connection.socket.destroy()
     }
-    if (longest === added) warn(`new connections closed, for all ${maxConnections} are in use`)
-    else warn(`idle connections closed to make room, for ${maxConnections} are open`)
-    longest.socket.destroy()
   }
 
-  #count(connection: Connection): void {
-    this.#held -= connection.held
-    connection.held = connection.count()
-    this.#held += connection.held
+  #use(connection: Connection): void {
+    if (!this.open.delete(connection.socket)) return // it has closed
+    this.open.set(connection.socket, connection)
+    this.#held += connection.recount()
+    if (this.#held > this.#options.heldBytes) this.#shed()
   }
 
   /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
   #shed(): void {
     const { heldBytes, warn } = this.#options
-    for (const connection of this.open.values()) this.#count(connection)
+    for (const connection of this.open.values()) this.#held += connection.recount()
     if (this.#held <= heldBytes) return
     const largestFirst = [...this.open.values()].sort((a, b) => b.held - a.held)
     for (const connection of largestFirst) {
       if (this.#held <= heldBytes * (7 / 8)) return
       warn('connections reset, for they made the server hold too much')
       connection.socket.resetAndDestroy()
-      this.#count(connection)
+      this.#held += connection.recount()
     }
   }
 }

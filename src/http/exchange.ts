@@ -39,10 +39,6 @@ export class Exchange implements Received {
     this.#isExpecting = own !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
   }
 
-  get isInFlight(): boolean {
-    return !this.res.writableFinished
-  }
-
   process(): void {
     const isHttp2 = 'stream' in this.req // node enforces its rules itself
     const problem = isHttp2 ? undefined : malformedProblem(this.req)

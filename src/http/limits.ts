@@ -5,8 +5,8 @@ export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, 
 
 function oldSpaceFlag(): number {
   const flags = `${process.env['NODE_OPTIONS']} ${process.execArgv.join(' ')}`
-  const sizes = [...flags.matchAll(/--max[-_]old[-_]space[-_]size[= ](\d+)/g)]
-  const [, megabytes = Infinity] = sizes.at(-1) ?? []
+  // The last one counts.
+  const [, megabytes = Infinity] = /.*--max[-_]old[-_]space[-_]size[= ](\d+)/s.exec(flags) ?? []
   return Number(megabytes) * 2 ** 20
 }
 
@@ -24,5 +24,3 @@ export class Limits {
   linger: number = 2_000 // how long a connection is drained after its last response
   drainInterval: number = 500 // without a request, after which a stop closes idle connections
 }
-
-export const LIMITS: Readonly<Limits> = new Limits()

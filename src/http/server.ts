@@ -129,7 +129,12 @@ export class HttpServer {
     void socket.remoteAddress // read once, it is known even after the client has left
     // node destroys the socket once the last response is written. If the client is still sending,
     // the kernel then resets the connection, and the client loses that response (RFC 9112 §9.6).
-    socket.destroySoon = () => this.#linger(socket)
+    // So we end our side, and drain the other until the client ends it or the time is up.
+    socket.destroySoon = () => {
+      socket.end()
+      const timer = setTimeout(() => socket.destroy(), this.#options.linger).unref()
+      socket.once('close', () => clearTimeout(timer))
+    }
   }
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
@@ -173,7 +178,7 @@ export class HttpServer {
   }
 
   /** Responds to the failed request after the latest one. */
-  #respondAfterLatest({ socket, latest }: Connection, reply: Reply): void {
+  #respondAfterLatest({ socket, latest, isIdle }: Connection, reply: Reply): void {
     const respond = () => {
       if (!socket.writable) return
       const bytes = contentLengthOf(reply)
@@ -181,15 +186,8 @@ export class HttpServer {
       this.#service.record?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
       socket.destroySoon()
     }
-    if (latest?.isInFlight) latest.res.once('close', respond)
-    else respond()
-  }
-
-  /** Ends our side of a connection; drains the other until the client ends it or the time is up. */
-  #linger(socket: Socket): void {
-    socket.end()
-    const timer = setTimeout(() => socket.destroy(), this.#options.linger).unref()
-    socket.once('close', () => clearTimeout(timer))
+    if (isIdle) respond()
+    else latest?.res.once('close', respond)
   }
 }
 
