@@ -47,7 +47,7 @@ export class Connection implements OwnConnection {
     return this.hasFailed || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
 
-  /** Processes a request after the one before it, which may change its outcome (RFC 9112 §9.3.2). */
+  /** Processes a request after the one before it, which may change what it sees. */
   begin(exchange: Exchange): void {
     const { isIdle, latest: before } = this
     this.latest = exchange

@@ -65,7 +65,7 @@ async function readBytes({ body, signal }: Request, maxBytes: number): Promise<B
 }
 
 function toResponse(reply: Reply, method: string, echoed: readonly string[]): Response {
-  const lines = [...headersOf(reply, contentLengthOf(reply)), ...echoed]
+  const lines = headersOf(reply, contentLengthOf(reply), echoed)
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
   const { status, body = null, contentLength } = reply

@@ -18,7 +18,7 @@ export class Limits {
   headersTimeout: number = 10_000 // from the first byte of a request to the end of its head
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; up to twice this for an unread response
+  stallTimeout: number = 30_000 // without a byte either way; up to twice it if a response is unread
   heldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   pipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long a connection is drained after its last response

@@ -69,7 +69,7 @@ export function respond(
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
-    res.writeHead(status, [...headersOf(reply, length), ...echoed])
+    res.writeHead(status, headersOf(reply, length, echoed))
     res.end(body && Buffer.from(body))
   }
   // Ends the connection after a body that is cut short, which HTTP/2 shows by itself.
@@ -113,12 +113,11 @@ function textOf(headers: readonly string[]): string {
   return text
 }
 
-/** All headers of a reply; a 204 has neither type nor length. */
-export function headersOf(reply: Reply, contentLength: number): string[] {
+/** All headers of a response; a 204 has neither type nor length. */
+export function headersOf(reply: Reply, length: number, echoed: readonly string[]): string[] {
   const { body, type = JSON_TYPE, headers = [] } = reply
-  const content =
-    body === undefined ? [] : ['Content-Type', type, 'Content-Length', String(contentLength)]
-  return [...content, ...headers, ...COMMON]
+  const content = body === undefined ? [] : ['Content-Type', type, 'Content-Length', String(length)]
+  return [...content, ...headers, ...COMMON, ...echoed]
 }
 
 export function contentLengthOf({ body = '', contentLength }: Reply): number {

@@ -27,7 +27,7 @@ export class HttpServer {
     this.#options = options
     this.#connections = new Connections(options)
     this.#server = createServer({
-      ...options,
+      ...options, // the limits of node have its names
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: lastMessageOf(this.#connections),
     })
@@ -45,11 +45,7 @@ export class HttpServer {
     })
   }
 
-  /**
-   * Listens. Rejects with the system's code, and the port.
-   *
-   * @returns The URL of the root, as it is bound.
-   */
+  /** Returns the URL of the root, as it is bound. Rejects with the system's code, and the port. */
   async listen(port: number, host: string): Promise<string> {
     const server = this.#server.listen(port, host)
     await once(server, 'listening').catch(({ code, message }: NodeJS.ErrnoException) => {
@@ -65,11 +61,8 @@ export class HttpServer {
   }
 
   /**
-   * Stops listening, closes idle connections, and lets requests in flight finish. A second call
-   * can shorten the wait.
-   *
-   * @param drain Milliseconds that requests in flight get.
-   * @returns How many were cut off.
+   * Stops listening, closes idle connections, and lets requests in flight finish for `drain`
+   * milliseconds. A second call can shorten the wait. Returns how many requests were cut off.
    */
   async stop(drain: number): Promise<number> {
     await this.#acceptBacklog()
