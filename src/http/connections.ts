@@ -63,7 +63,7 @@ export class Connection implements OwnConnection {
 
   #endWait(exchange: Exchange): void {
     this.waiting.delete(exchange)
-    if (this.waiting.size === 0) this.socket.resume()
+    this.socket.resume() // which is undone while others wait
     if (this.socket.writable && !exchange.res.headersSent) this.#run(exchange)
   }
 

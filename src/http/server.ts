@@ -125,7 +125,7 @@ export class HttpServer {
     // So we end our side, and drain the other until the client ends it or the time is up.
     socket.destroySoon = () => {
       socket.end()
-      const timer = setTimeout(() => socket.destroy(), this.#options.linger).unref()
+      const timer = setTimeout(() => socket.destroy(), this.#options.linger)
       socket.once('close', () => clearTimeout(timer))
     }
   }
@@ -165,9 +165,8 @@ export class HttpServer {
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.hasFailed = true
-    if (isInBody)
-      socket.destroySoon() // of a request that has its response
-    else this.#respondAfterLatest(connection, reply)
+    if (isInBody) return void socket.destroySoon() // that request has its response
+    this.#respondAfterLatest(connection, reply)
   }
 
   /** Responds to the failed request after the latest one. */

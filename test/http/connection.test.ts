@@ -194,10 +194,8 @@ describe('a client that does not read', within, () => {
       answer = await send(petstore, 'GET', '/v1/pets?limit=1').catch(() => undefined)
     assert.equal(answer.status, 200)
     const answered = petstore.requests.filter(({ status }) => status !== null)
-    assert.deepEqual(
-      answered.map(({ query }) => query),
-      ['limit=100', 'limit=1'],
-    )
+    const queries = answered.map(({ query }) => query)
+    assert.deepEqual(queries, ['limit=100', 'limit=1'])
   })
 
   test('is reset when it stalls, also with a CONNECT after its request', async (t) => {
@@ -312,16 +310,17 @@ test('a tunnel that its client resets harms nobody', async (t) => {
   await check(petstore, 'GET', '/livez', 200)
 })
 
-test('idle connections are reset if the headers that they keep exceed the bound', async (t) => {
-  const petstore = await start(t, {}, { heldBytes: 100_000 })
-  const small = await open(t, petstore, get())
-  await assertNext(small, 200)
-  const large = Array.from({ length: 10 }, () => open(t, petstore, get('/livez', `X: ${LARGE}`)))
-  const closings = (await Promise.all(large)).map(({ closed }) => closed)
-  await Promise.race(closings)
-  await small.write(get())
-  await assertNext(small, 200)
-})
+for (const [what, target] of Object.entries({ idle: '/livez', 'in-flight': '/v1/pets' })) {
+  test(`${what} connections are reset if their headers exceed the bound`, within, async (t) => {
+    const petstore = await start(t, { delay: LONG }, { heldBytes: 100_000 })
+    const small = await open(t, petstore, get('/livez'))
+    await assertNext(small, 200)
+    const large = Array.from({ length: 10 }, () => open(t, petstore, get(target, `X: ${LARGE}`)))
+    await Promise.race((await Promise.all(large)).map(({ closed }) => closed))
+    await small.write(get('/livez'))
+    await assertNext(small, 200)
+  })
+}
 
 test('idle connections do not keep the bodies of their requests', async (t) => {
   const petstore = await start(t, {}, { heldBytes: 200_000 })

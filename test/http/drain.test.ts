@@ -58,10 +58,12 @@ describe('close()', within, () => {
     const used = await openIdle(t, petstore)
     const unused = new RawConnection(t, petstore)
     await once(unused.socket, 'connect')
+    t.mock.timers.enable({ apis: ['setInterval'] })
     const closing = petstore.close(LONG)
+    await refused(petstore)
+    t.mock.timers.tick(new Limits().drainInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
     assert.equal(await closing, 0)
-    await refused(petstore)
   })
 
   test('serves clients that the system has connected before it stops listening', async (t) => {
@@ -162,10 +164,8 @@ describe('close()', within, () => {
     while (petstore.pendingFaults.length > 0) await turn()
     assert.equal(await petstore.close(0), 4)
     const recorded = petstore.requests.map(({ path, status }) => [path, status])
-    assert.deepEqual(
-      recorded,
-      targets.map((path) => [path, null]),
-    )
+    const expected = targets.map((path) => [path, null])
+    assert.deepEqual(recorded, expected)
   })
 
   test('called again with 0 cuts off what the first call waits for', async (t) => {

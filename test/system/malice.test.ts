@@ -87,16 +87,8 @@ test(
   'all attackers are cut off, take little memory, and keep nobody from a response',
   { timeout: 600_000 },
   async (t) => {
-    const large = Array.from({ length: 100 }, () => ({
-      name: 'x'.repeat(60_000),
-      categoryId: 1,
-      status: 'sold',
-    }))
-    const small = Array.from({ length: 20 }, () => ({
-      name: 'Rex',
-      categoryId: 1,
-      status: 'available',
-    }))
+    const large = Array(100).fill({ name: 'x'.repeat(60_000), categoryId: 1, status: 'sold' })
+    const small = Array(20).fill({ name: 'Rex', categoryId: 1, status: 'available' })
     const seed = temporaryFile(t, JSON.stringify([...large, ...small]))
     const server = await serve(t, ['--seed', seed, '--keep-alive', '20'])
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
