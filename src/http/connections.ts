@@ -64,7 +64,7 @@ export class Connection implements OwnConnection {
   #endWait(exchange: Exchange): void {
     this.waiting.delete(exchange)
     this.socket.resume() // which is undone while others wait
-    if (this.socket.writable && !exchange.res.headersSent) this.#run(exchange)
+    if (this.socket.writable) this.#run(exchange)
   }
 
   #run(exchange: Exchange): void {
