@@ -24,6 +24,7 @@ export class Connection implements OwnConnection {
   latest: Exchange | undefined
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
+  lastUse = 0 // in the order of all uses
   held = 0 // bytes at the last count
   #headBytes = 0
 
@@ -93,8 +94,9 @@ export class Connection implements OwnConnection {
  * server hold: unread responses, waiting requests, and incomplete bodies.
  */
 export class Connections {
-  readonly open: Map<Duplex, Connection> = new Map() // the longest unused first
+  readonly open: Map<Duplex, Connection> = new Map()
   readonly #options: ServerOptions
+  #uses = 0
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
   constructor(options: ServerOptions) {
@@ -104,6 +106,7 @@ export class Connections {
   add(socket: Socket): void {
     const { maxConnections, keepAliveTimeout } = this.#options
     const connection = new Connection(socket, keepAliveTimeout, () => this.#use(connection))
+    connection.touch()
     this.open.set(socket, connection)
     socket.once('close', () => {
       this.open.delete(socket)
@@ -116,17 +119,18 @@ export class Connections {
   /** Drops the longest idle connection, which is the new one if all others are in use. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
+    let longest = added
     for (const connection of this.open.values()) {
-      if (!connection.isIdle) continue
-      if (connection === added) warn(`new connections closed, for all ${maxConnections} are in use`)
-      else warn(`idle connections closed to make room, for ${maxConnections} are open`)
-      return void connection.socket.destroy()
+      if (connection.isIdle && connection.lastUse < longest.lastUse) longest = connection
     }
+    if (longest === added) warn(`new connections closed, for all ${maxConnections} are in use`)
+    else warn(`idle connections closed to make room, for ${maxConnections} are open`)
+    longest.socket.destroy()
   }
 
   #use(connection: Connection): void {
-    if (!this.open.delete(connection.socket)) return // it has closed
-    this.open.set(connection.socket, connection)
+    this.#uses++
+    connection.lastUse = this.#uses
     this.#held += connection.recount()
     if (this.#held > this.#options.heldBytes) this.#shed()
   }
