@@ -48,7 +48,7 @@ export class Connection implements OwnConnection {
     return this.hasFailed || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
 
-  /** Processes a request after the one before it, which may change what it sees. */
+  /** Processes a request after the one before, which may change what it sees (RFC 9112 §9.3.2). */
   begin(exchange: Exchange): void {
     const { isIdle, latest: before } = this
     this.latest = exchange
