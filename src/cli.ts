@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
-import { hostInUrl, isLoopback } from './http/server.ts'
+import { isLoopback, reachable, urlOf } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
 import { readKeys, readSeed } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
@@ -132,7 +132,7 @@ async function stop(
 }
 
 async function checkReadiness({ host, port }: Config): Promise<void> {
-  const url = `http://${hostInUrl(host)}:${port}/readyz`
+  const url = `${reachable(urlOf(host, port))}/readyz`
   try {
     if (port === 0) throw new Error('give the port in use, not port 0')
     const signal = AbortSignal.timeout(3_000)

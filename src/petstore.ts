@@ -6,10 +6,10 @@ import { messageOf } from './guards.ts'
 import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
-import type { Limits } from './http/limits.ts'
+import { Limits } from './http/limits.ts'
 import { countingReport, createLog } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
-import { HttpServer, isLoopback } from './http/server.ts'
+import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { OwnStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
@@ -55,8 +55,9 @@ export interface Launched extends Core {
 }
 
 /** @internal */
-export async function launch(given: StartOptions, limits?: Limits): Promise<Launched> {
+export async function launch(given: StartOptions, some?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
+  const limits = { ...new Limits(), ...some }
   const { basePath, snapshot, maxStore, pets } = options
   const base = baseOf(options)
   const store =
@@ -70,10 +71,10 @@ export async function launch(given: StartOptions, limits?: Limits): Promise<Laun
       if (store.size === 0) await new PetstoreHandle(core).reset()
       if (options.store) await stored(store.get(1)) // fills it
     }
-    const { url, bound } = await server.listen(options.port, options.host)
+    const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core, {
-      url: url + basePath,
+      url: reachable(bound) + basePath,
       controlUrl: controls?.url,
       async stop(drain) {
         const [cutOff] = await Promise.all([server.stop(drain), controls?.server.stop(0)])
@@ -158,14 +159,16 @@ function withStorePerKey(core: Core): Core {
   return { ...core, stores, service: { ...service, pick } }
 }
 
-function makeServer({ options, log }: Core, service: Service, limits?: Limits): HttpServer {
-  return new HttpServer(service, { ...options, warn: countingReport(log, 'warn') }, limits)
+function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
+  const { maxConnections, keepAlive: keepAliveTimeout } = options
+  const warn = countingReport(log, 'warn')
+  return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
 }
 
 const MAX_CONTROL_BODY = 64 * 2 ** 20
 
 /** Starts the test controls if they are wanted. */
-async function startControls(core: Core, limits?: Limits) {
+async function startControls(core: Core, limits: Limits) {
   const { service, stores } = core
   const { controlPort, controlHost } = core.options
   if (controlPort === undefined) return undefined
@@ -184,7 +187,7 @@ async function startControls(core: Core, limits?: Limits) {
   const pick =
     stores && (({ headers }: RequestHead) => serviceOf(stores.ofHeader(headers.authorization)))
   const server = makeServer(core, { ...serviceOf(core), pick }, limits)
-  const { url, bound } = await server.listen(controlPort, controlHost)
+  const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
-  return { url, bound, server }
+  return { url: reachable(bound), bound, server }
 }

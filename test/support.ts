@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
-import { type Limits, LIMITS } from '../src/http/limits.ts'
+import type { Limits } from '../src/http/limits.ts'
 import { launch } from '../src/petstore.ts'
 import type { Petstore, StartOptions } from '../src/types.ts'
 
@@ -29,9 +29,9 @@ export function words(text: string): string[] {
 export async function start(
   t: TestContext,
   options: StartOptions = {},
-  limits: Partial<Limits> = {},
+  limits?: Partial<Limits>,
 ): Promise<Petstore> {
-  const { petstore } = await launch({ apiKeys: [KEY], ...options }, { ...LIMITS, ...limits })
+  const { petstore } = await launch({ apiKeys: [KEY], ...options }, limits)
   t.after(() => petstore.close())
   return petstore
 }

@@ -8,9 +8,8 @@ import type { Route } from './router.ts'
 
 /** A connection of our own server, as its exchanges see it. */
 export interface OwnConnection {
-  readonly remote: string | undefined
   readonly keepAlive: number // milliseconds that it is kept while it is idle
-  touch(): void // called when the body grew, and after the response
+  touch(): void // called when it holds more, and after the response
 }
 
 /** A request over a socket, from its head to its response. */
@@ -35,13 +34,9 @@ export class Exchange implements Received {
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     this.#service = service.pick?.(this.head) ?? service
     this.#connection = own
-    this.remote = own?.remote ?? req.socket.remoteAddress
+    this.remote = req.socket.remoteAddress
     // On a user's server, node has sent the 100 already.
     this.#isExpecting = own !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
-  }
-
-  get isInFlight(): boolean {
-    return !this.res.writableFinished
   }
 
   process(): void {
@@ -52,7 +47,8 @@ export class Exchange implements Received {
     if (this.head.headers.upgrade !== undefined) this.res.shouldKeepAlive = false
     const reply = dispatch(this.#service, this)
     if (!(reply instanceof Promise)) return this.#respond(reply)
-    this.res.on('close', () => this.abandon()) // the client may leave meanwhile
+    this.#connection?.touch()
+    this.res.on('close', () => this.end()) // the client may leave meanwhile
     void reply.then((settled) => this.#respond(settled))
   }
 
@@ -83,30 +79,29 @@ export class Exchange implements Received {
     })
   }
 
-  /** Records that there will be no response, unless there was one. */
-  abandon(): void {
-    if (!this.#isOver) this.#end()
+  /** Records what became of the request, once. Without a reply, it gets no response. */
+  end(reply?: Reply, bytes?: number): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    record(this.#service, this, reply, bytes)
+    this.body = NO_BODY // otherwise an idle connection retains it
+    this.content = undefined
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
     if (this.#isOver) return
-    if (reply === undefined) req.socket.destroy()
-    if (reply === undefined || req.socket.destroyed) return this.abandon()
+    if (reply === undefined || req.socket.destroyed) {
+      req.socket.destroy()
+      return this.end()
+    }
     // A client that still waits for 100-continue may send its body next, or another request.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
-    this.#end(reply, bytes)
+    this.end(reply, bytes)
     this.#connection?.touch()
-  }
-
-  #end(reply?: Reply, bytes?: number): void {
-    this.#isOver = true
-    record(this.#service, this, reply, bytes)
-    this.body = NO_BODY // otherwise an idle connection retains it
-    this.content = undefined
   }
 }
 
@@ -114,8 +109,8 @@ export class Exchange implements Received {
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
   if (length === 0) return chunk // most bodies arrive as one
   const total = length + chunk.length
-  if (total > buffer.length)
-    return Buffer.concat([buffer.subarray(0, length), chunk], Math.min(2 * total, maxBytes))
-  chunk.copy(buffer, length)
-  return buffer
+  const isFull = total > buffer.length
+  const grown = isFull ? Buffer.concat([buffer], Math.min(2 * total, maxBytes)) : buffer
+  chunk.copy(grown, length)
+  return grown
 }

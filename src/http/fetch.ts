@@ -1,22 +1,22 @@
+import { once } from 'node:events'
 import { STATUS_CODES } from 'node:http'
-import type { Awaitable } from '../guards.ts'
 import { dispatch, type Received, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { MAX_HEADERS } from './limits.ts'
 import { contentLengthOf, headersOf, type Reply } from './respond.ts'
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
-export function createFetch(service: Service): typeof globalThis.fetch {
+export function createFetch(shared: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
-    const { method, signal, url } = request
-    signal.throwIfAborted()
-    const { origin, pathname, search } = new URL(url)
+    request.signal.throwIfAborted()
+    const { origin, pathname, search } = new URL(request.url)
     const headers = Object.fromEntries(request.headers)
-    const head = { method, target: pathname + search, headers }
-    const reply = await serve(service.pick?.(head) ?? service, head, request)
+    const head = { method: request.method, target: pathname + search, headers }
+    const service = shared.pick?.(head) ?? shared
+    const reply = await serve(service, head, request)
     if (reply === undefined) throw connectionError('fetch failed')
-    const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
+    const response = toResponse(reply, head.method, echoedHeaders(headers, service.cors))
     return withUrl(response, origin + head.target)
   }
 }
@@ -30,6 +30,7 @@ async function serve(
   head: RequestHead,
   request: Request,
 ): Promise<Reply | undefined> {
+  const { body, signal } = request
   const readBody = () => readBytes(request, service.maxBody)
   const received: Received = { head, started: performance.now(), readBody }
   const hasTooMany = Object.keys(head.headers).length > MAX_HEADERS
@@ -37,31 +38,25 @@ async function serve(
   inFlight.add(request)
   try {
     const handled = hasTooMany ? service.refuse('headersTooLarge') : dispatch(service, received)
-    reply = await unlessAborted(handled, request.signal)
-    if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
+    // If the client leaves, the operation runs to its end, as over a socket.
+    await Promise.race([handled, once(signal, 'abort')])
+    signal.throwIfAborted()
+    reply = await handled
+    if (!request.bodyUsed) body?.cancel().catch(() => {}) // may never settle
+    return reply
   } finally {
     inFlight.delete(request)
     const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
     record(service, received, reply, bytes)
   }
-  return reply
-}
-
-/** Rejects as soon as the client leaves. The operation runs to its end, as over a socket. */
-function unlessAborted<T>(value: Awaitable<T>, signal: AbortSignal): Promise<T> {
-  const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason))
-  })
-  return Promise.race([value, aborted])
 }
 
 /** The bytes of a body; undefined if there are too many. Cancels what it does not read. */
 async function readBytes({ body, signal }: Request, maxBytes: number): Promise<Buffer | undefined> {
-  if (body === null) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []
   let length = 0
   // An aborted request ends a pipe, but not its own body.
-  for await (const chunk of body.pipeThrough<Uint8Array>(new TransformStream(), { signal })) {
+  for await (const chunk of body?.pipeThrough(new TransformStream(), { signal }) ?? []) {
     length += chunk.length
     if (length > maxBytes) return undefined
     chunks.push(chunk)
@@ -70,7 +65,7 @@ async function readBytes({ body, signal }: Request, maxBytes: number): Promise<B
 }
 
 function toResponse(reply: Reply, method: string, echoed: readonly string[]): Response {
-  const lines = [...headersOf(reply, contentLengthOf(reply)), ...echoed]
+  const lines = headersOf(reply, contentLengthOf(reply), echoed)
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
   const { status, body = null, contentLength } = reply

@@ -5,34 +5,22 @@ export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, 
 
 function oldSpaceFlag(): number {
   const flags = `${process.env['NODE_OPTIONS']} ${process.execArgv.join(' ')}`
-  const sizes = [...flags.matchAll(/--max[-_]old[-_]space[-_]size[= ](\d+)/g)]
-  const [, megabytes = Infinity] = sizes.at(-1) ?? []
+  // The last one counts.
+  const [, megabytes = Infinity] = /.*--max[-_]old[-_]space[-_]size[= ](\d+)/s.exec(flags) ?? []
   return Number(megabytes) * 2 ** 20
 }
 
 export const MAX_HEADERS = 100
 
-/** Bounds of a server, in bytes and milliseconds. */
-export interface Limits {
-  headerBytes: number // names and values of a header section, and the request target
-  headersTimeout: number // from the first byte of a request to the end of its header section
-  requestTimeout: number // from the first byte of a request to its last
-  stallTimeout: number // without a byte either way; up to twice this for an unread response
-  checkInterval: number // between two checks of the first two timeouts
-  heldBytes: number // all that clients make the server hold: see Connections
-  pipelined: number // requests that wait on one connection
-  linger: number // how long a connection is drained after its last response
-  drainInterval: number // without a request, after which idle connections close during a stop
-}
-
-export const LIMITS: Readonly<Limits> = {
-  headerBytes: 16 * 2 ** 10,
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
-  stallTimeout: 30_000,
-  checkInterval: 1_000,
-  heldBytes: Math.min(128 * 2 ** 20, HEAP_LIMIT / 4),
-  pipelined: 100,
-  linger: 2_000,
-  drainInterval: 500,
+/** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
+export class Limits {
+  maxHeaderSize: number = 16 * 2 ** 10 // names and values of a header section, and the target
+  headersTimeout: number = 10_000 // from the first byte of a request to the end of its head
+  requestTimeout: number = 30_000 // from the first byte of a request to its last
+  connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
+  stallTimeout: number = 30_000 // without a byte either way; up to twice it if a response is unread
+  heldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
+  pipelined: number = 100 // requests that wait on one connection
+  linger: number = 2_000 // how long a connection is drained after its last response
+  drainInterval: number = 500 // without a request, after which a stop closes idle connections
 }

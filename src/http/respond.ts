@@ -41,8 +41,7 @@ export type Refuse = (problem: Problem, detail?: string) => Reply
 const JSON_TYPE = 'application/json'
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 const COMMON_TEXT = textOf(COMMON)
-// A longer string is sent as a Buffer: node would hold it twice.
-const MAX_STRING = 16 * 1024
+const MAX_AT_ONCE = 16 * 1024 // bytes of a body: node would hold a longer string twice
 
 const date = clock(1_000, (time) => time.toUTCString())
 const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
@@ -55,26 +54,22 @@ const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
 export function respond(
   res: ServerResponse,
   reply: Reply,
-  headers: readonly string[],
+  echoed: readonly string[],
   keepAlive?: number,
 ): number {
   const { status, body } = reply
   const length = contentLengthOf(reply)
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
-  if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_STRING) {
+  if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_AT_ONCE) {
     // The fast way: put everything where node keeps the headers (undocumented).
-    const seconds = Math.floor(keepAlive / 1_000)
-    const connection = `Connection: keep-alive\r\nKeep-Alive: timeout=${seconds}\r\n`
-    res._header = responseText(reply, length, textOf(headers) + connection)
+    const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
+    res._header = responseText(reply, length, echoed, connection)
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
-    // HTTP/2 has no `shouldKeepAlive`.
-    const connection = res.shouldKeepAlive === false ? ['Connection', 'close'] : []
-    const own = [...headersOf(reply, length), 'Date', date()]
-    res.writeHead(status, [...own, ...headers, ...connection])
-    res.end(length > MAX_STRING ? Buffer.from(body ?? '') : body)
+    res.writeHead(status, headersOf(reply, length, echoed))
+    res.end(body && Buffer.from(body))
   }
   // Ends the connection after a body that is cut short, which HTTP/2 shows by itself.
   if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
@@ -94,14 +89,20 @@ function isHeaderSent(): boolean {
 }
 
 /** A response (RFC 9112 §4), a character for each byte. Headers must be ASCII, no line breaks. */
-export function responseText(reply: Reply, length: number, moreHeaders: string): string {
+export function responseText(
+  reply: Reply,
+  length: number,
+  echoed: readonly string[],
+  connection: string,
+): string {
   const { status, body = '', type = JSON_TYPE, headers = [] } = reply
   const content = body.length === length ? body : Buffer.from(body).toString('latin1')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r
-${textOf(headers)}${COMMON_TEXT}Date: ${date()}\r
-${moreHeaders}\r
+${textOf(headers)}${COMMON_TEXT}${textOf(echoed)}Date: ${date()}\r
+Connection: ${connection}\r
+\r
 ${content}`
 }
 
@@ -111,12 +112,11 @@ function textOf(headers: readonly string[]): string {
   return text
 }
 
-/** All headers of a reply; a 204 has neither type nor length. */
-export function headersOf(reply: Reply, contentLength: number): string[] {
+/** All headers of a response; a 204 has neither type nor length. */
+export function headersOf(reply: Reply, length: number, echoed: readonly string[]): string[] {
   const { body, type = JSON_TYPE, headers = [] } = reply
-  if (body === undefined) return [...headers, ...COMMON]
-  const content = ['Content-Type', type, 'Content-Length', String(contentLength)]
-  return [...content, ...headers, ...COMMON]
+  const content = body === undefined ? [] : ['Content-Type', type, 'Content-Length', String(length)]
+  return [...content, ...headers, ...COMMON, ...echoed]
 }
 
 export function contentLengthOf({ body = '', contentLength }: Reply): number {

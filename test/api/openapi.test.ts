@@ -102,7 +102,7 @@ async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>) {
   mkdirSync(folder)
   const pets = [JSON.parse(REX), JSON.parse(REX)]
   const petstore = await start(t, { ...variant, pets, maxStore: 450 })
-  const impatient = await start(t, variant, { headersTimeout: 50, checkInterval: 10 })
+  const impatient = await start(t, variant, { headersTimeout: 50, connectionsCheckingInterval: 10 })
   const failing = await start(t, { ...variant, snapshot: `${folder}/pets.json` })
   const seen: [operation: string, answer: Answer][] = []
   async function see(id: string, target: string, sent: Sent = {}, at = petstore): Promise<void> {

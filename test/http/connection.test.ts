@@ -168,7 +168,7 @@ describe('a client that does not read', within, () => {
 
   for (const next of [PAGE.repeat(49), TUNNEL]) {
     test(`is reset when it stalls, before its next request: ${next.slice(0, 7)}`, async (t) => {
-      const limits = { stallTimeout: 200, checkInterval: 10 }
+      const limits = { stallTimeout: 200, connectionsCheckingInterval: 10 }
       const petstore = await start(t, { pets, maxConnections: 1 }, limits)
       await open(t, petstore, PAGE + next, 'unread')
       while (petstore.requests.length === 0) await turn() // until then, the connection is idle
@@ -272,16 +272,17 @@ test('a tunnel that its client resets harms nobody', async (t) => {
   await check(petstore, 'GET', '/livez', 200)
 })
 
-test('idle connections are reset if the headers that they keep exceed the bound', async (t) => {
-  const petstore = await start(t, {}, { heldBytes: 100_000 })
-  const small = await open(t, petstore, get())
-  await assertNext(small, 200)
-  const large = Array.from({ length: 10 }, () => open(t, petstore, get('/livez', `X: ${LARGE}`)))
-  const closings = (await Promise.all(large)).map(({ closed }) => closed)
-  await Promise.race(closings)
-  await small.write(get())
-  await assertNext(small, 200)
-})
+for (const [what, target] of Object.entries({ idle: '/livez', 'in-flight': '/v1/pets' })) {
+  test(`${what} connections are reset if their headers exceed the bound`, within, async (t) => {
+    const petstore = await start(t, { delay: LONG }, { heldBytes: 100_000 })
+    const small = await open(t, petstore, get('/livez'))
+    await assertNext(small, 200)
+    const large = Array.from({ length: 10 }, () => open(t, petstore, get(target, `X: ${LARGE}`)))
+    await Promise.race((await Promise.all(large)).map(({ closed }) => closed))
+    await small.write(get('/livez'))
+    await assertNext(small, 200)
+  })
+}
 
 test('idle connections do not keep the bodies of their requests', async (t) => {
   const petstore = await start(t, {}, { heldBytes: 200_000 })
@@ -336,7 +337,7 @@ describe('an incomplete body', within, () => {
   })
 
   test('gets 408 if it stalls, even if its rest follows; a slow response does not', async (t) => {
-    const limits = { stallTimeout: 50, requestTimeout: LONG, headersTimeout: LONG }
+    const limits = { stallTimeout: 50, headersTimeout: 1_000, requestTimeout: 1_000 }
     const petstore = await start(t, {}, limits)
     petstore.inject({ operation: 'listPets', delay: 500 })
     const waiting = await open(t, petstore, get())
@@ -345,6 +346,7 @@ describe('an incomplete body', within, () => {
     await silent.write(REX)
     assert.equal(await silent.rest(), '')
     await assertNext(waiting, 200)
+    await check(petstore, 'GET', '/livez', 200) // by then, the rest is read
     assert.deepEqual(petstore.pets, [])
   })
 })

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { connect, Server } from 'node:net'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { LIMITS } from '../../src/http/limits.ts'
+import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, FakeStream, RawConnection, start } from '../support.ts'
@@ -58,10 +58,12 @@ describe('close()', within, () => {
     const used = await openIdle(t, petstore)
     const unused = new RawConnection(t, petstore)
     await once(unused.socket, 'connect')
+    t.mock.timers.enable({ apis: ['setInterval'] })
     const closing = petstore.close(LONG)
+    await refused(petstore)
+    t.mock.timers.tick(new Limits().drainInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
     assert.equal(await closing, 0)
-    await refused(petstore)
   })
 
   test('serves clients that the system has connected before it stops listening', async (t) => {
@@ -250,7 +252,7 @@ test('a late request is answered, and keeps idle connections open for more', wit
   await refused(petstore)
   const checkIdle = () => {
     first.socket.write(get()) // which the server has not read yet
-    t.mock.timers.tick(LIMITS.drainInterval)
+    t.mock.timers.tick(new Limits().drainInterval)
   }
   setTimeout(checkIdle)
   await assertLast(first, 200)

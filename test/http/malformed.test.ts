@@ -181,7 +181,7 @@ test('a request of HTTP/1.0 may hold the request line of another protocol', asyn
 
 describe('a request that does not arrive in time', () => {
   function startWithTimeout(t: TestContext, ms: number) {
-    return start(t, {}, { headersTimeout: ms, requestTimeout: ms, checkInterval: 10 })
+    return start(t, {}, { headersTimeout: ms, requestTimeout: ms, connectionsCheckingInterval: 10 })
   }
 
   test('gets a 408, whether its first byte, head, body or a chunk is missing', async (t) => {
