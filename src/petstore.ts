@@ -11,7 +11,7 @@ import { countingReport, createLog } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
-import { OwnStore } from './pets/own-store.ts'
+import { ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { type Budget, MemoryStore } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
@@ -104,7 +104,7 @@ function makeStore({ options, log }: Base): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
     const report = countingReport(log, 'error')
-    return new OwnStore(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
+    return ownStore(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
   }
   const memory = new MemoryStore(maxStore, log.event)
   if (memory.reset(pets)) return memory
