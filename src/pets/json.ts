@@ -4,6 +4,12 @@ import { isRecord, messageOf } from '../guards.ts'
 /** A parsed value, or the reason why there is none. */
 export type Parsed<T> = { ok: true; value: T } | { ok: false; reason: string }
 
+/** @throws Error with the reason why there is none. */
+export function valueOf<T>(parsed: Parsed<T>): T {
+  if (parsed.ok) return parsed.value
+  throw new Error(parsed.reason)
+}
+
 // What JSON.parse may round: 16 digits, a fraction, an exponent. Other texts need no second parse.
 // A false positive, inside a string, costs one extra parse.
 const MAY_ROUND = /\d{16}|\d[.eE]/

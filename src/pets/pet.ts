@@ -1,6 +1,6 @@
 import { isRecord } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
-import { type Parsed, parseJson } from './json.ts'
+import { type Parsed, parseJson, valueOf } from './json.ts'
 
 /** A pet of an initial store, which may have its id. */
 export type Seed = NewPet & { readonly id?: number }
@@ -8,11 +8,6 @@ export type Seed = NewPet & { readonly id?: number }
 export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold']
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
-const MUST_BE = {
-  name: 'must be a string',
-  categoryId: 'must be an integer',
-  status: `must be one of ${PET_STATUSES.join(', ')}, or left out`,
-}
 const RANGE = ' from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
 const HAS_ID = { ok: false, reason: 'id must be left out: the store assigns 1, 2, 3 …' } as const
 
@@ -39,21 +34,20 @@ export function validateNewPet(input: unknown): Parsed<NewPet> {
     return { ok: true, value }
   }
   const issues: string[] = []
-  if (!hasName) issues.push(issue('name', name))
-  if (!hasCategoryId) issues.push(issue('categoryId', categoryId))
-  if (!hasStatus) issues.push(issue('status', status))
+  if (!hasName) issues.push(`name ${must(name)} be a string`)
+  if (!hasCategoryId)
+    issues.push(`categoryId ${must(categoryId)} be an integer${rangeFor(categoryId)}`)
+  if (!hasStatus) issues.push(`status must be one of ${PET_STATUSES.join(', ')}, or left out`)
   return { ok: false, reason: issues.join('; ') }
 }
 
-function issue(member: keyof typeof MUST_BE, value: unknown): string {
-  const required = value === undefined ? 'is required and ' : ''
-  const range = member === 'categoryId' && isLarge(value) ? RANGE : ''
-  return `${member} ${required}${MUST_BE[member]}${range}`
+function must(value: unknown): string {
+  return value === undefined ? 'is required and must' : 'must'
 }
 
-function isLarge(value: unknown): boolean {
-  if (typeof value === 'number') return Math.abs(value) > Number.MAX_SAFE_INTEGER
-  return typeof value === 'bigint'
+function rangeFor(value: unknown): string {
+  const isLarge = typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER
+  return isLarge || typeof value === 'bigint' ? RANGE : ''
 }
 
 /** Validates an array of NewPet without ids; the reason names the first invalid item. */
@@ -64,23 +58,21 @@ export function validateNewPets(input: unknown): Parsed<NewPet[]> {
 /** Validates an array like {@link validateNewPets}, or one of pets with ascending ids. */
 export function validateSeed(input: unknown): Parsed<Seed[]> {
   if (!Array.isArray(input) || !hasId(input[0])) return validateNewPets(input)
-  let lastId = 0
-  return validateEach(input, (item) => {
-    const pet = validatePet(item, lastId + 1)
-    if (pet.ok) lastId = pet.value.id
-    return pet
-  })
+  return validateEach<Pet>(input, (item, last) => validatePet(item, (last?.id ?? 0) + 1))
 }
 
 function hasId(item: unknown): boolean {
   return isRecord(item) && 'id' in item
 }
 
-function validateEach<T>(input: unknown, validate: (item: unknown) => Parsed<T>): Parsed<T[]> {
+function validateEach<T>(
+  input: unknown,
+  validate: (item: unknown, last?: T) => Parsed<T>,
+): Parsed<T[]> {
   if (!Array.isArray(input)) return { ok: false, reason: 'it is not an array' }
   const pets: T[] = []
   for (const item of input) {
-    const pet = validate(item)
+    const pet = validate(item, pets.at(-1))
     if (!pet.ok) return { ok: false, reason: `in item ${pets.length + 1}, ${pet.reason}` }
     pets.push(pet.value)
   }
@@ -93,18 +85,13 @@ export function petJson(id: number, { name, categoryId, status }: NewPet): strin
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${last}}`
 }
 
-/** Reads a pet from its JSON, like {@link readPet}. */
 export function parsePet(json: string): Pet {
-  const input = parseJson(json)
-  if (input.ok) return readPet(input.value)
-  throw new Error(input.reason)
+  return readPet(valueOf(parseJson(json)))
 }
 
 /** @throws Error that says what is wrong with the pet. */
 export function readPet(input: unknown): Pet {
-  const pet = validatePet(input, 1)
-  if (pet.ok) return pet.value
-  throw new Error(pet.reason)
+  return valueOf(validatePet(input, 1))
 }
 
 function validatePet(input: unknown, minId: number): Parsed<Pet> {

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FileHandle } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { messageOf } from '../guards.ts'
-import { type Parsed, parseJson, parseJsonBytes } from './json.ts'
+import { type Parsed, parseJson, parseJsonBytes, valueOf } from './json.ts'
 import { isPetStatus, readPet } from './pet.ts'
 import { type Draft, draftOf, type MemoryStore } from './store.ts'
 
@@ -16,7 +16,6 @@ const CATEGORY_ID = String.raw`"categoryId":(?:0|-?(?:[1-8]\d{0,18}|9\d{0,17}))`
 const OWN_PET = new RegExp(
   String.raw`^\{"id":([1-9]\d{0,14}),${NAME},${CATEGORY_ID}(?:,"status":"(\w+)")?\}$`,
 )
-const BLOCK_BYTES = 2 ** 20
 // Small enough that a piece is garbage before the collector moves it to where objects live long.
 const PIECE_CHARACTERS = 2 ** 16
 
@@ -55,6 +54,7 @@ export async function readJournal(file: FileHandle, memory: MemoryStore): Promis
   for await (const block of blocksOf(file)) {
     for (const line of linesOf(block)) {
       number++
+      if (block[line.end] !== NEWLINE) continue
       if (line.text !== withChecksum(line.text.slice(HEAD_LENGTH, -1))) continue
       naming(`line ${number}`, () => {
         const [, ...pets] = itemsIn(parseJson(line.text))
@@ -62,7 +62,7 @@ export async function readJournal(file: FileHandle, memory: MemoryStore): Promis
       })
       end = start + line.end + 1
     }
-    start += block.length + 1
+    start += block.length
   }
   return end
 }
@@ -76,48 +76,42 @@ function keepNext(memory: MemoryStore, pet: Draft): void {
 
 /** Adds the pets of a JSON array, in whatever layout, to an empty store. */
 export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promise<void> {
-  const { lines, isAll } = await readOwnLines(file, memory)
-  if (isAll) return
+  const line = await readOwnLines(file, memory)
+  if (line === undefined) return
   memory.reset([])
   const bytes = await file.readFile()
-  const items = naming(`from line ${lines + 1} on`, () => itemsIn(parseJsonBytes(bytes)))
+  const items = naming(`from line ${line} on`, () => itemsIn(parseJsonBytes(bytes)))
   for (const [index, item] of items.entries()) {
     naming(`item ${index + 1}`, () => memory.keep(readDraft(item)))
   }
 }
 
-/** Adds pets while each is on a line of its own, as this server writes them. */
-async function readOwnLines(
-  file: FileHandle,
-  memory: MemoryStore,
-): Promise<{ lines: number; isAll: boolean }> {
-  let lines = 0
-  let bytes = 0
+/** Adds pets up to a line that this server would not write, and returns its number, if any. */
+async function readOwnLines(file: FileHandle, memory: MemoryStore): Promise<number | undefined> {
+  let number = 1
   let expected: '[' | 'pet' | ']' | '' = '['
   for await (const block of blocksOf(file)) {
-    bytes += block.length + 1
     const isText = isUtf8(block) // if not, which line is damaged?
     for (const { text, hasComma } of linesOf(block)) {
-      if (!isText && text.includes('\ufffd')) return { lines, isAll: false }
+      if (!isText && text.includes('\ufffd')) return number
       if (expected === 'pet') {
-        const isJson = naming(`line ${lines + 1}`, () => keepLine(memory, text))
-        if (!isJson) return { lines, isAll: false }
+        const isJson = naming(`line ${number}`, () => keepLine(memory, text))
+        if (!isJson) return number
         expected = hasComma ? 'pet' : ']'
       } else {
-        if (hasComma || text !== expected) return { lines, isAll: false }
+        if (hasComma || text !== expected) return number
         expected = expected === '[' ? 'pet' : ''
       }
-      lines++
+      number++
     }
   }
-  const { size } = await file.stat()
-  return { lines, isAll: expected === '' && bytes === size }
+  return expected === '' ? undefined : number
 }
 
 /** The lines of a block, decoded one by one: a slice of the whole text would keep it in memory. */
 function* linesOf(block: Buffer): Generator<{ text: string; hasComma: boolean; end: number }> {
   let start = 0
-  while (start <= block.length) {
+  while (start < block.length) {
     const newline = block.indexOf(NEWLINE, start)
     const end = newline < 0 ? block.length : newline
     const hasComma = block[end - 1] === COMMA
@@ -144,9 +138,9 @@ function readDraft(item: unknown): Draft {
 }
 
 function itemsIn(input: Parsed<unknown>): unknown[] {
-  if (!input.ok) throw new Error(input.reason)
-  if (!Array.isArray(input.value)) throw new Error('it must be a JSON array of pets')
-  return input.value
+  const items = valueOf(input)
+  if (!Array.isArray(items)) throw new Error('it must be a JSON array of pets')
+  return items
 }
 
 /** Runs a task; its error names the place. */
@@ -158,17 +152,17 @@ function naming<T>(place: string, task: () => T): T {
   }
 }
 
-/** A file in blocks of complete lines, without the last newline of each and what follows it. */
+/** A file in blocks of complete lines; what follows the last newline is a block, too. */
 async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
-  let at = 0
-  let length = BLOCK_BYTES
-  let isEnd = false
-  while (!isEnd) {
-    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(length), 0, length, at)
-    const end = buffer.subarray(0, bytesRead).lastIndexOf('\n')
-    if (end >= 0) yield buffer.subarray(0, end)
-    isEnd = end < 0 && bytesRead < length
-    length = end < 0 ? 2 * length : BLOCK_BYTES // a line longer than a block
-    at += end + 1
+  const chunks: AsyncIterable<Buffer> = file.createReadStream({ start: 0, autoClose: false })
+  let parts: Buffer[] = []
+  for await (const chunk of chunks) {
+    const end = chunk.lastIndexOf(NEWLINE) + 1
+    if (end > 0) {
+      yield Buffer.concat([...parts, chunk.subarray(0, end)])
+      parts = []
+    }
+    parts.push(chunk.subarray(end))
   }
+  yield Buffer.concat(parts)
 }

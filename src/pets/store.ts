@@ -33,10 +33,10 @@ export interface Budget {
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
 export class MemoryStore implements LocalStore {
   readonly maxBytes: number
+  bytes = 0
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  #bytes = 0
   #pages = new Map<PageQuery, Page>() // not the last one, so they never change
   #pageBytes = 0
   #isClosed = false
@@ -56,10 +56,6 @@ export class MemoryStore implements LocalStore {
 
   get size(): number {
     return this.#pets.size
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   /** The greatest id so far; 0 if there is none. */
@@ -123,12 +119,12 @@ export class MemoryStore implements LocalStore {
   reset(pets: readonly Seed[]): boolean {
     // Filled next to the old pets, which stay if the new ones do not fit.
     const { maxBytes } = this
-    const others = { maxBytes, bytes: this.#budget.bytes - this.#bytes }
+    const others = { maxBytes, bytes: this.#budget.bytes - this.bytes }
     const fresh = new MemoryStore(maxBytes, undefined, others)
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
-    this.#grow(fresh.#bytes - this.#bytes)
+    this.#grow(fresh.bytes - this.bytes)
     this.#pages = fresh.#pages
     this.#pageBytes = 0
     return true
@@ -140,11 +136,11 @@ export class MemoryStore implements LocalStore {
 
   close(): void {
     this.#isClosed = true
-    this.#budget.bytes -= this.#bytes
+    this.#budget.bytes -= this.bytes
   }
 
   #grow(bytes: number): void {
-    this.#bytes += bytes
+    this.bytes += bytes
     this.#budget.bytes += bytes
   }
 

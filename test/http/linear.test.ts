@@ -90,6 +90,9 @@ const BODIES: Texts = {
 const KEYS = { json: MANY_KEYS, text: KEYS_OF_MANY_LENGTHS } as const
 /** Three doublings; each may take 2.5 times as long. Quadratic time takes 4. */
 const MAX_RATIO = 2.5 ** 3
+const MIN_ROUNDS = 5
+/** Milliseconds of further rounds before a check fails. */
+const PATIENCE = 10_000
 
 for (const log of ['json', 'text'] as const) {
   describe(`with a ${log} log, time is linear, below a search through 128 MiB, for`, async () => {
@@ -101,15 +104,15 @@ for (const log of ['json', 'text'] as const) {
     function linear(where: string, texts: Texts, size: number, bytesOf: (text: string) => string) {
       for (const [what, textOf] of Object.entries(texts)) {
         test(`${where} of ${what}`, async (t) => {
-          const costOf = (length: number) => {
+          const send = (length: number) => {
             const bytes = bytesOf(textOf(length))
-            return leastCpu(async () => (await open(t, petstore, bytes)).read())
+            return async () => (await open(t, petstore, bytes)).read()
           }
-          const most = 32 * (await leastCpu(() => /[^x]/.test(searched)))
-          const cost = await costOf(size)
-          const small = await costOf(size / 8)
-          assert.ok(cost < most, `${cost} ms, ${most} ms for the search`)
-          assert.ok(cost < MAX_RATIO * small, `${cost} ms, ${small} ms for an eighth of it`)
+          const search = () => /[^x]/.test(searched)
+          await untilCheap([search, send(size / 8), send(size)], ([searching, small, cost]) => {
+            assert.ok(cost < 32 * searching, `${cost} ms, ${searching} ms for the search`)
+            assert.ok(cost < MAX_RATIO * small, `${cost} ms, ${small} ms for an eighth of it`)
+          })
         })
       }
     }
@@ -127,16 +130,29 @@ for (const log of ['json', 'text'] as const) {
   })
 }
 
-/** The least milliseconds of CPU of several runs. */
-async function leastCpu(run: () => unknown): Promise<number> {
-  let least = Infinity
-  for (let count = 0; count < 5; count++) {
-    const before = process.cpuUsage()
-    await run()
-    const { user, system } = process.cpuUsage(before)
-    least = Math.min(least, (user + system) / 1_000)
+type Costs = [searching: number, small: number, large: number]
+
+/** Measures what each run costs at the least, in milliseconds of CPU, until an assertion holds. */
+async function untilCheap(
+  runs: readonly (() => unknown)[],
+  assertCheap: (costs: Costs) => void,
+): Promise<void> {
+  const least: Costs = [Infinity, Infinity, Infinity]
+  const start = performance.now()
+  for (let round = 1; ; round++) {
+    for (const [at, run] of runs.entries()) {
+      const before = process.cpuUsage()
+      await run()
+      const { user, system } = process.cpuUsage(before)
+      least[at] = Math.min(least[at] ?? Infinity, (user + system) / 1_000)
+    }
+    if (round < MIN_ROUNDS) continue
+    try {
+      return assertCheap(least)
+    } catch (error) {
+      if (performance.now() - start > PATIENCE) throw error
+    }
   }
-  return least
 }
 
 test('an unauthorized request costs at most twice as much for 20,000 keys as for one', () => {

@@ -50,6 +50,7 @@ async function failSteps(change: (store: LocalStore) => unknown, first: number, 
     await restarted.close()
   }
   await store.close()
+  assert.doesNotMatch(`${fs.readdirSync(DATA)}`, /json\.\d/) // its own file, kept as a foreign one
   return hasStep
 }
 
