@@ -5,13 +5,16 @@ import { openSync, readFileSync, writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { exec } from '../documents.ts'
 import { Running } from '../process.ts'
-import { AUTHORIZATION, folderOf, KEY } from '../support.ts'
+import { folderOf } from '../support.ts'
 
 /** `--quick`: one round; `--node PATH`: another Node. */
 export const OPTIONS: { quick?: boolean; node?: string } = parseArgs({
   options: { quick: { type: 'boolean' }, node: { type: 'string', default: process.execPath } },
 }).values
 export const FOLDER: string = folderOf()
+/** As long as a generated one. */
+const KEY = 'a-key-of-32-characters-as-usual-'
+export const AUTHORIZATION: string = `Bearer ${KEY}`
 
 export interface Server extends Pick<Running, 'url' | 'process'> {
   close: () => Promise<unknown>
