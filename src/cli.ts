@@ -92,10 +92,10 @@ function launchAs(config: Config, logStream: Writable): Promise<Launched> {
   const keys = [...apiKeys, ...(apiKeysFile?.keys ?? [])]
   return launch({
     ...options,
-    journal: config.controlPort === undefined ? 0 : undefined,
+    journal: config.controlPort === undefined ? 0 : undefined, // of requests
     apiKeys: keys.length > 0 ? keys : undefined,
     pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
-    keepAlive: config.keepAlive * 1_000,
+    keepAlive: config.keepAlive * 1_000, // in place of the seconds
     logStream,
   }).catch((error: NodeJS.ErrnoException & { port?: number }) => {
     if (error.code !== 'EADDRINUSE') throw error
@@ -126,7 +126,7 @@ async function stop(
     const delay = wait(drainDelay * 1_000, 'over', { ref: false })
     if ((await Promise.race([delay, further])) !== 'over') further = nextSignal()
   }
-  further.then(() => petstore.close(0)).catch(() => {}) // close(drain) rejects with it too
+  further.then(() => petstore.close(0)).catch(() => {}) // the awaited close rejects, too
   const cutOff = await petstore.close(drain * 1_000)
   if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
 }

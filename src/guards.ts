@@ -1,5 +1,6 @@
 export type { Awaitable } from './store-types.ts'
 
+/** Whether a value has members: an array has, too. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }

@@ -66,8 +66,18 @@ export function integer(minimum: number, maximum: number, more = ''): Rule<numbe
 }
 
 export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
+  // Any string, so that another word is a RangeError.
   const isType = (value: unknown): value is T => isString(value)
   return rule(`one of ${words.join(', ')}`, isType, (value) => words.includes(value))
+}
+
+/** A rule that admits one more value. */
+export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown): Rule<unknown> {
+  return {
+    mustBe: `${mustBe}, or ${other}`,
+    isType: (value): value is unknown => value === other || isType(value),
+    isInRange: (value) => !isType(value) || isInRange(value),
+  }
 }
 
 export function text(mustBe: string, pattern: RegExp): Rule<string> {

@@ -68,8 +68,8 @@ export async function launch(given: StartOptions, some?: Partial<Limits>): Promi
   const server = makeServer(core, core.service, limits)
   try {
     if (pets.length > 0) {
-      if (store.size === 0) await new PetstoreHandle(core).reset()
-      if (options.store) await stored(store.get(1)) // fills it
+      if (store.size === 0) await new PetstoreHandle(core).reset() // a new snapshot
+      if (options.store) await stored(store.get(1)) // fills it: see ownStore()
     }
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
@@ -144,7 +144,10 @@ function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
   return { ...base, context, faults, requestLog, service }
 }
 
-/** What needs a key goes to the service of the key that it has. */
+/**
+ * What needs a key goes to the service of the key that it has, whose keyring has this key alone. So
+ * any key is valid where each opens a store.
+ */
 function withStorePerKey(core: Core): Core {
   const { options, openLog, service } = core
   const stores = new Stores(core, (keyring, budget) => {

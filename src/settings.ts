@@ -47,7 +47,7 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
   basePath: { value: 'PATH', help: 'path that the operations are under' },
   cors: { value: 'ORIGIN', help: 'origin whose scripts may call, or *; repeat for more' },
-  page: { name: 'no-page', env: 'PETSTORE_PAGE', help: 'serve no page at /' },
+  page: { name: 'no-page', env: 'PETSTORE_PAGE', help: 'serve no page at / (variable: 0)' },
   apiKeys: {
     group: 'Keys',
     name: 'api-key',
@@ -158,7 +158,7 @@ export function readConfig(
     const variable = env[row.env] ?? ''
     if (flag !== undefined) {
       const value = row.name.startsWith('no-') ? !flag : flag
-      config[row.key] = readSetting(row, `--${row.name}`, String(value)) // a list has commas
+      config[row.key] = readSetting(row, `--${row.name}`, String(value)) // joins a list by commas
     } else if (variable !== '') {
       config[row.key] = readSetting(row, row.env, variable)
     }

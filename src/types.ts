@@ -192,7 +192,7 @@ interface FaultMembers {
   delay?: Delay | undefined
   /** Destroys the connection before any response. */
   hangUp?: boolean | undefined
-  /** `cut` breaks the response off halfway; `garbled` is not JSON, a 200 without a `status`. */
+  /** `cut` breaks the response off halfway; `garbled` is not JSON. */
   body?: 'cut' | 'garbled' | undefined
   /** Whether the operation is carried out, before the delay; only its response is lost. */
   done?: boolean | undefined
@@ -200,12 +200,16 @@ interface FaultMembers {
 
 /** Makes requests that would have reached an operation fail, or delays them. */
 export type Fault = FaultMembers &
+  // Only getPet has a pet.
   ({ operation: 'getPet' } | { petId?: undefined }) &
+  // An Error has a status.
   (
     | { status: number }
     | { code?: undefined; message?: undefined; headers?: undefined; retryAfter?: undefined }
   ) &
+  // Who hangs up sends no response.
   ({ status?: undefined; body?: undefined } | { hangUp?: false | undefined }) &
+  // It does something.
   ({ status: number } | { delay: Delay } | { hangUp: true } | { body: 'cut' | 'garbled' })
 
 /** A request as it came, and its outcome. Valid keys are redacted. */

@@ -37,7 +37,8 @@ function parseListQuery(query: string): Parsed<PageQuery> {
   if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
   // No id is above MAX_ID.
   const page = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
-  return { ok: true, value: isPetStatus(status) ? { ...page, status } : page }
+  // Frozen, because a store of the user's gets it, too.
+  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...page, status } : page) }
 }
 
 function isCursor(text: string): boolean {

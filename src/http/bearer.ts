@@ -41,7 +41,7 @@ export class Keyring {
   indexOf(token: string): number | undefined {
     const candidate = Buffer.from(token)
     const { key, index } = this.#keys.get(hash('sha256', token)) ?? {}
-    // An unknown token is compared with itself, so that it takes the same time.
+    // An unknown token, which has no index, is compared with itself: that takes the same time.
     return timingSafeEqual(key ?? candidate, candidate) ? index : undefined
   }
 }

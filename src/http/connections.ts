@@ -20,8 +20,8 @@ export class Connection implements OwnConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly touch: () => void
-  running: Exchange | undefined
-  latest: Exchange | undefined
+  running: Exchange | undefined // the last one to be processed
+  latest: Exchange | undefined // the last one that came
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
   lastUse = 0 // in the order of all uses
@@ -43,7 +43,7 @@ export class Connection implements OwnConnection {
     return this.latest?.res.writableFinished ?? true
   }
 
-  /** True from the last response on. Later requests are ignored. */
+  /** True from the last request on. Later ones are ignored. */
   get isEnding(): boolean {
     return this.hasFailed || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
@@ -66,6 +66,7 @@ export class Connection implements OwnConnection {
     this.waiting.delete(exchange)
     this.socket.resume() // which is undone while others wait
     if (this.socket.writable) this.#run(exchange)
+    else exchange.end()
   }
 
   #run(exchange: Exchange): void {
@@ -155,7 +156,7 @@ export class Connections {
  * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so the
  * request after the last one of a connection is disguised as one, which the server then ignores.
  */
-export function lastMessageOf({ open }: Connections): typeof IncomingMessage {
+export function requestClassOf({ open }: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them

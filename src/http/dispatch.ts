@@ -41,7 +41,7 @@ export interface Service {
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
-  /** Called before the checks; `record` then tells what became of the request. */
+  /** Called before the key is checked; `record` then tells what became of the same head. */
   readonly begin?: ((head: RequestHead) => void) | undefined
   readonly record?: ((request: RequestRecord) => void) | undefined
 }

@@ -22,7 +22,7 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
-  body: Buffer = NO_BODY // as much as has arrived
+  body: Buffer = NO_BODY // as much as has arrived, and room for more
   readonly #service: Service
   readonly #connection: OwnConnection | undefined // undefined on a user's server
   #isExpecting: boolean // 100-continue, which only a wanted body gets
@@ -49,7 +49,7 @@ export class Exchange implements Received {
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.touch()
     this.res.on('close', () => this.end()) // the client may leave meanwhile
-    void reply.then((settled) => this.#respond(settled))
+    void reply.then((settled) => this.#respond(settled)) // dispatch() never rejects
   }
 
   /** Sends the last response of the connection. */
@@ -58,7 +58,10 @@ export class Exchange implements Received {
     this.#respond(reply)
   }
 
-  /** Reads the body. If it grows too large, drops the rest as it arrives, within requestTimeout. */
+  /**
+   * Reads the body. If it grows too large, drops the rest as it arrives, within requestTimeout.
+   * Never settles if the client leaves before its end.
+   */
   readBody(): Promise<Buffer | undefined> {
     const { req, res } = this
     const { maxBody } = this.#service
@@ -105,7 +108,10 @@ export class Exchange implements Received {
   }
 }
 
-/** Appends to the first `length` bytes. A list of chunks takes much more if each has one byte. */
+/**
+ * Appends to the first `length` bytes, and leaves room for as many more. A list of chunks takes
+ * much more if each has one byte.
+ */
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
   if (length === 0) return chunk // most bodies arrive as one
   const total = length + chunk.length

@@ -25,7 +25,7 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 // Permanent errors; others may clear.
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
-/** Opens a log on a stream. What it returns makes a view of it that redacts the keys of a ring. */
+/** Opens a log on a stream. The returned function makes a Log that redacts the keys of a ring. */
 export function createLog(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
   if (format === 'off') return () => ({ event() {}, async flush() {} })
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]

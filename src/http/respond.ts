@@ -62,7 +62,7 @@ export function respond(
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
   if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_AT_ONCE) {
-    // The fast way: put everything where node keeps the headers (undocumented).
+    // The fast way: put head and body where node keeps the head (undocumented), which is latin1.
     const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
     res._header = responseText(reply, length, echoed, connection)
     res.end()
@@ -88,7 +88,7 @@ function isHeaderSent(): boolean {
   return sent.join('') === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte. Headers must be ASCII, no line breaks. */
+/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1, no line breaks. */
 export function responseText(
   reply: Reply,
   length: number,

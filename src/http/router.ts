@@ -14,7 +14,7 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string // percent-decoded; a last segment `{name}` matches any that is not empty
   readonly operation: string
-  handle: Handler
+  handle: Handler // faults and `strict` decorate it
   /** Outside the base path and without a key. A probe is not logged: it comes every few seconds. */
   readonly access?: 'public' | 'probe' | undefined
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as immediate } from 'node:timers/promises'
-import { type Connection, Connections, lastMessageOf, type ServerOptions } from './connections.ts'
+import { type Connection, Connections, requestClassOf, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
@@ -29,7 +29,7 @@ export class HttpServer {
     this.#server = createServer({
       ...options, // the limits of node have its names
       requireHostHeader: false, // node's own response to a request without Host is no Error
-      IncomingMessage: lastMessageOf(this.#connections),
+      IncomingMessage: requestClassOf(this.#connections),
     })
     // node drops the headers beyond its maximum. We refuse the request instead.
     this.#server.maxHeadersCount = MAX_HEADERS + 1

@@ -3,7 +3,7 @@ import type { Seed } from './pet.ts'
 
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
-/** A store of the user's, filled on its first use. Only its reads, and `reset`, reject. */
+/** A store of the user's, filled on its first use. Only its reads, `reset` and `close` reject. */
 export function ownStore(
   store: Store,
   initial: readonly Seed[],

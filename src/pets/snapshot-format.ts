@@ -91,7 +91,7 @@ async function readOwnLines(file: FileHandle, memory: MemoryStore): Promise<numb
   let number = 1
   let expected: '[' | 'pet' | ']' | '' = '['
   for await (const block of blocksOf(file)) {
-    const isText = isUtf8(block) // if not, which line is damaged?
+    const isText = isUtf8(block) // if not, each line is checked for the damage
     for (const { text, hasComma } of linesOf(block)) {
       if (!isText && text.includes('\ufffd')) return number
       if (expected === 'pet') {

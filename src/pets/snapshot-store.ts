@@ -78,7 +78,7 @@ class SnapshotStore implements LocalStore {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing !== undefined) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch()
+      this.#batch ??= this.#openBatch() // which queues a task
       this.#batch.push({ pet, resolve })
     })
   }

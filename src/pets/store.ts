@@ -71,7 +71,7 @@ export class MemoryStore implements LocalStore {
     for (const json of this.#pets.values()) yield json.toString()
   }
 
-  /** The same query must be the same object. */
+  /** A page is cached by the object of its query. */
   page(query: PageQuery): Page {
     const kept = this.#pages.get(query)
     if (kept !== undefined) return kept
@@ -135,6 +135,7 @@ export class MemoryStore implements LocalStore {
   }
 
   close(): void {
+    if (this.#isClosed) return
     this.#isClosed = true
     this.#budget.bytes -= this.bytes
   }

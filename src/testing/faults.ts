@@ -6,10 +6,10 @@ import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
-import { misuse, oneOf, rule } from '../options.ts'
+import { misuse, oneOf, orElse, rule } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
-import { OPERATIONS, orElse } from './requests.ts'
+import { OPERATIONS } from './requests.ts'
 
 const ANY_TEXT = rule('a string', isString)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
@@ -122,10 +122,10 @@ export class Faults {
     this.#count++
     const { signal } = this.#cleared
     setMaxListeners(0, signal) // each request that is delayed listens
-    const done = fault.done ? await handle(call) : undefined
+    const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     if (fault.hangUp || (fault.delay !== undefined && signal.aborted)) return undefined
-    const reply = replacementOf(fault, route.method) ?? done ?? (await handle(call))
+    const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
 
@@ -163,8 +163,8 @@ const MESSAGE = 'A test asked for this fault'
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
   // A write whose response is cut is not carried out, unless it is `done`.
-  const isKept = done || body === undefined || (body === 'cut' && method === 'GET')
-  if (status === undefined && isKept) return undefined
+  const isNotReplaced = done || body === undefined || (body === 'cut' && method === 'GET')
+  if (status === undefined && isNotReplaced) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
   return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)

@@ -1,7 +1,7 @@
 import type { Keyring } from '../http/bearer.ts'
 import { NO_BODY, type RequestHead, type RequestRecord } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, oneOf, type Rule, withCode } from '../options.ts'
+import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
 import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
@@ -21,17 +21,8 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
-// Any other scheme may be a secret.
+// Any other scheme may be a secret. A scheme may stand alone.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
-
-/** A rule that admits one more value. */
-export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown): Rule<unknown> {
-  return {
-    mustBe: `${mustBe}, or ${other}`,
-    isType: (value): value is unknown => value === other || isType(value),
-    isInRange: (value) => !isType(value) || isInRange(value),
-  }
-}
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
@@ -44,14 +35,15 @@ export class RequestLog {
   // In the order of arrival; undefined while they are in flight.
   readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
-  readonly #budget: Budget // of their size
+  readonly #budgets: readonly Budget[] // of their size: its own, and that of all stores
   #clearedAt = 0
   #isClosed = false
 
   constructor(maxLength: number, keyring: Keyring, shared?: Budget) {
     this.#maxLength = maxLength
     this.#keyring = keyring
-    this.#budget = shared ?? { maxBytes: MAX_SIZE, bytes: 0 }
+    const own = { maxBytes: MAX_SIZE, bytes: 0 }
+    this.#budgets = shared ? [own, shared] : [own]
   }
 
   get requests(): RecordedRequest[] {
@@ -149,19 +141,23 @@ export class RequestLog {
     }
     this.#requests.set(head, request)
     this.#count++
-    this.#budget.bytes += sizeOf(request)
+    this.#grow(sizeOf(request))
     this.#dropOldest(this.#maxLength)
     for (const wait of this.#waits) wait()
   }
 
+  #grow(bytes: number): void {
+    for (const budget of this.#budgets) budget.bytes += bytes
+  }
+
   #dropOldest(maxLength: number): void {
-    const budget = this.#budget
     for (const [head, request] of this.#requests) {
-      if (this.#count <= maxLength && budget.bytes <= budget.maxBytes) return
+      const isOver = this.#budgets.some(({ bytes, maxBytes }) => bytes > maxBytes)
+      if (this.#count <= maxLength && !isOver) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--
-      budget.bytes -= sizeOf(request)
+      this.#grow(-sizeOf(request))
     }
   }
 }

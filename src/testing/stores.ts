@@ -58,14 +58,14 @@ export class Stores<T extends Tenant> {
     return this.#budget.bytes
   }
 
-  /** The index of a key. Throws a TypeError if it is not valid. */
+  /** The index of a key, as below. Throws a TypeError if it is not valid. */
   check(key: string): number {
     const index = isString(key) ? this.#indexOf(key) : undefined
     if (index === undefined) throw misuse('key must be a valid API key')
     return index
   }
 
-  /** The index of a valid key. Where any is valid, they are numbered as they open. */
+  /** The index of a valid key or, where any is valid, that of the next tenant. */
   #indexOf(key: string): number | undefined {
     const { context, keyring } = this.#shared
     if (!context.isAnyKeyValid) return keyring.indexOf(key)

@@ -35,7 +35,7 @@ function violationsIn(what: string, names: readonly string[], known: readonly st
 
 /** The names of the members of a JSON object. JSON.parse would drop repeated ones. */
 function membersOf(json: string): string[] {
-  if (json === '' || !parseJson(json).ok) return [] // the error of an empty text takes long
+  if (json === '' || !parseJson(json).ok) return [] // a parser's error takes long to make
   const names: string[] = []
   const withoutEscapes = json.replace(/\\./g, '__') // as long, and each quote ends a string
   let depth = 0

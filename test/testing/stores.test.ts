@@ -230,6 +230,16 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
+  test('the requests of a key are at most 16 Mi characters, however much room there is', async (t) => {
+    const petstore = await shared(t, { maxStore: 2 ** 25, maxBody: 2 ** 20 })
+    const { url } = petstore
+    const headers = { ...petstore.headers, 'content-type': 'application/json' }
+    const body = 'x'.repeat(2 ** 20)
+    for (let count = 0; count < 17; count++)
+      await petstore.fetch(`${url}/pets`, { method: 'POST', headers, body })
+    assert.equal(petstore.requests.length, 15)
+  })
+
   test('a create in flight, whose store made room for another, is refused', async (t) => {
     const petstore = await shared(t, { maxStore: STORE_BYTES })
     const begun = await beginCreate(t, petstore, ANN)
