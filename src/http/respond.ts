@@ -88,7 +88,7 @@ function isHeaderSent(): boolean {
   return sent.join('') === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1, no line breaks. */
+/** A response (RFC 9112 §4), a character a byte. Headers must be Latin-1, without line breaks. */
 export function responseText(
   reply: Reply,
   length: number,

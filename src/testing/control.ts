@@ -36,7 +36,7 @@ const PETS = 'an array of NewPet'
 type Task = (call: Call) => Awaitable<string | void>
 type Row = readonly [Route['method'], path: string, task: Task]
 
-/** The test controls over HTTP: they are not logged, and need no key unless each key has a store. */
+/** The test controls over HTTP: not logged, and without a key unless each key has a store. */
 export function controls(petstore: Unchecked): Route[] {
   const list = () => JSON.stringify(routes, ['method', 'path'])
   const reset: Task = ({ body }) =>

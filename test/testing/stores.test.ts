@@ -230,7 +230,7 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
-  test('the requests of a key are at most 16 Mi characters, however much room there is', async (t) => {
+  test('the requests of a key take at most 16 Mi characters, in whatever room', async (t) => {
     const petstore = await shared(t, { maxStore: 2 ** 25, maxBody: 2 ** 20 })
     const { url } = petstore
     const headers = { ...petstore.headers, 'content-type': 'application/json' }
