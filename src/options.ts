@@ -102,8 +102,9 @@ const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-spac
 
 const isOrigin = (text: string) =>
   text === '*' || (URL.canParse(text) && new URL(text).origin === text)
+// Array.from turns holes, which `every` skips, into undefined.
 const isStrings = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && value.every(isString)
+  Array.isArray(value) && Array.from(value).every(isString)
 const hasFunctions =
   <T>(names: readonly string[]) =>
   (value: unknown): value is T =>

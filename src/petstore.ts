@@ -157,7 +157,8 @@ function withStorePerKey(core: Core): Core {
   })
   const pick = ({ target, headers }: RequestHead) => {
     const { secured } = service.router.match(readTarget(target).path)
-    return secured ? stores.ofHeader(headers.authorization).service : service
+    const key = secured ? stores.keyIn(headers.authorization) : undefined
+    return key === undefined ? service : stores.of(key).service
   }
   return { ...core, stores, service: { ...service, pick } }
 }
@@ -172,15 +173,17 @@ const MAX_CONTROL_BODY = 64 * 2 ** 20
 
 /** Starts the test controls if they are wanted. */
 async function startControls(core: Core, limits: Limits) {
-  const { service, stores } = core
-  const { controlPort, controlHost } = core.options
+  const { options, service, keyring, stores } = core
+  const { controlPort, controlHost } = options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
-  const serviceOf = (tenant: Core): Service => ({
-    router: new Router(controls(new PetstoreHandle(tenant)), ''),
+  // Where each key has a store, a control acts on that of the valid key of its request.
+  const serviceOf = (key?: string): Service => ({
+    router: new Router(controls(new PetstoreHandle(core, undefined, key)), ''),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
-      return stores && tenant.keyring.check(headers.authorization)
+      const needsKey = stores !== undefined && key === undefined
+      return needsKey ? keyring.check(headers.authorization) : undefined
     },
     cors: [],
     maxBody: MAX_CONTROL_BODY,
@@ -188,8 +191,8 @@ async function startControls(core: Core, limits: Limits) {
     onBug: service.onBug,
   })
   const pick =
-    stores && (({ headers }: RequestHead) => serviceOf(stores.ofHeader(headers.authorization)))
-  const server = makeServer(core, { ...serviceOf(core), pick }, limits)
+    stores && (({ headers }: RequestHead) => serviceOf(stores.keyIn(headers.authorization)))
+  const server = makeServer(core, { ...serviceOf(), pick }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
   return { url: reachable(bound), bound, server }

@@ -55,7 +55,7 @@ const OPTIONS: Record<string, Option> = {
   apiKeys: {
     mustBe: `an array of one key or more, each ${KEY}`,
     good: [['first-key', 'second-key', 'first-key']],
-    misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a'])],
+    misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a']), Array(1)],
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],
   },
   maxBody: integer(1, 256 * 2 ** 20),

@@ -65,7 +65,8 @@ export class Connection implements OwnConnection {
   #endWait(exchange: Exchange): void {
     this.waiting.delete(exchange)
     this.socket.resume() // which is undone while others wait
-    if (this.socket.writable) this.#run(exchange)
+    const { res } = exchange // which has an Error already if its body is malformed
+    if (this.socket.writable && !res.headersSent) this.#run(exchange)
     else exchange.end()
   }
 

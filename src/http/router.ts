@@ -53,7 +53,7 @@ export class Router {
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? decode(path) : path
+    const decoded = path.includes('%') ? path.split('/').map(decodeSegment).join('/') : path
     const resource = this.#resources.get(decoded)
     if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
@@ -73,13 +73,13 @@ export function allowOf(routes: ReadonlyMap<string, Route>): string {
 }
 
 /**
- * Decodes a path but for its escaped slashes, which separate nothing. If it cannot be decoded, adds
- * a slash, so that it matches nothing.
+ * Decodes all but slashes and percent signs, which would look like separators and escapes. A
+ * segment that cannot be decoded becomes a slash, so that it matches nothing.
  */
-function decode(path: string): string {
+function decodeSegment(segment: string): string {
   try {
-    return decodeURIComponent(path.replace(/%(?=2f)/gi, '%25'))
+    return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
   } catch {
-    return `${path}/`
+    return '/'
   }
 }

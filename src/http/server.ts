@@ -125,7 +125,7 @@ export class HttpServer {
     // So we end our side, and drain the other until the client ends it or the time is up.
     socket.destroySoon = () => {
       socket.end()
-      const timer = setTimeout(() => socket.destroy(), this.#options.linger)
+      const timer = setTimeout(() => socket.destroy(), this.#options.linger).unref()
       socket.once('close', () => clearTimeout(timer))
     }
   }

@@ -41,7 +41,7 @@ export class MemoryStore implements LocalStore {
   #pageBytes = 0
   #isClosed = false
   readonly #maxPageBytes: number
-  readonly #budget: Budget
+  #budget: Budget
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
@@ -138,6 +138,7 @@ export class MemoryStore implements LocalStore {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#budget.bytes -= this.bytes
+    this.#budget = { maxBytes: this.maxBytes, bytes: this.bytes } // apart from the others
   }
 
   #grow(bytes: number): void {

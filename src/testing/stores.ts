@@ -72,10 +72,10 @@ export class Stores<T extends Tenant> {
     return isApiKey(key) ? this.#opened : undefined
   }
 
-  /** The tenant of the valid key in an `Authorization` header; without one, the shared one. */
-  ofHeader(authorization?: string): T {
+  /** The valid key in an `Authorization` header. */
+  keyIn(authorization?: string): string | undefined {
     const key = tokenOf(authorization)
-    return this.#indexOf(key) === undefined ? this.#shared : this.of(key)
+    return this.#indexOf(key) === undefined ? undefined : key
   }
 
   /** The tenant of a key. Throws a TypeError if it is not valid. */

@@ -183,6 +183,30 @@ test('what a store takes is free once it is closed, even if a create ends later'
   assert.deepEqual([stores.size, stores.bytes], [0, 0])
 })
 
+test('a control acts on the store that its key has when its body has come', async (t) => {
+  const { petstore, stores } = await launch({ storePerKey: true, pets: [REX], controlPort: 0 })
+  t.after(() => petstore.close())
+  await petstore.of(ANN).add([LUNA])
+  const body = JSON.stringify([LUNA])
+  const lines = [
+    'Host: localhost',
+    `Authorization: Bearer ${ANN}`,
+    `Content-Length: ${body.length}`,
+  ]
+  const begun = await open(
+    t,
+    { url: petstore.controlUrl ?? '' },
+    request('POST /reset HTTP/1.1', lines, '['),
+  )
+  await list(petstore, ANN, 200)
+  await petstore.of(ANN).close()
+  await begun.write(body.slice(1))
+  await assertNext(begun, 204)
+  assert.deepEqual(namesIn(petstore.of(ANN)), ['Luna'])
+  await petstore.of(ANN).close()
+  assert.deepEqual([stores?.size, stores?.bytes], [0, 0])
+})
+
 test('a wait for the requests of any key ends with the petstore', async () => {
   const petstore = createPetstore({ storePerKey: true })
   const waits = [ANN, BEN].map((key) => petstore.of(key).waitForRequests(1))
