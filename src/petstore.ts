@@ -144,10 +144,7 @@ function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
   return { ...base, context, faults, requestLog, service }
 }
 
-/**
- * What needs a key goes to the service of the key that it has, whose keyring has this key alone. So
- * any key is valid where each opens a store.
- */
+/** What needs a key goes to the service of its key, whose keyring has this key alone. */
 function withStorePerKey(core: Core): Core {
   const { options, openLog, service } = core
   const stores = new Stores(core, (keyring, budget) => {

@@ -37,6 +37,8 @@ interface Setting {
   readonly name?: string // of the flag; --max-body of maxBody
   readonly env?: string // the variable; PETSTORE_MAX_BODY of --max-body
   readonly value?: string // its name and kind; a switch has none
+  readonly isList?: true // a repeated flag adds a value; otherwise the last one counts
+  readonly isSecret?: true // no message shows the value
   readonly default?: string // for --help, if it cannot be shown as it is
   readonly help: string
   readonly read?: Read // unless the kind of the value says how
@@ -46,13 +48,19 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   port: { group: 'Address', value: 'N', env: 'PORT', help: 'port; 0 picks a free one' },
   host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
   basePath: { value: 'PATH', help: 'path that the operations are under' },
-  cors: { value: 'ORIGIN', help: 'origin whose scripts may call, or *; repeat for more' },
+  cors: {
+    value: 'ORIGIN',
+    isList: true,
+    help: 'origin whose scripts may call, or *; repeat for more',
+  },
   page: { name: 'no-page', env: 'PETSTORE_PAGE', help: 'serve no page at / (variable: 0)' },
   apiKeys: {
     group: 'Keys',
     name: 'api-key',
     env: 'PETSTORE_API_KEYS',
     value: 'KEY',
+    isList: true,
+    isSecret: true,
     default: 'generated',
     help: 'valid key; repeat for more (variable: commas)',
   },
@@ -131,9 +139,8 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
     version: { type: 'boolean', short: 'v' },
     healthcheck: { type: 'boolean' },
   }
-  for (const { name, value } of ROWS) {
-    const multiple = value === 'KEY' || value === 'ORIGIN' // of others, the last one counts
-    options[name] = { type: value === '' ? 'boolean' : 'string', multiple }
+  for (const { name, value, isList = false } of ROWS) {
+    options[name] = { type: value === '' ? 'boolean' : 'string', multiple: isList }
   }
   try {
     return parseArgs({ args, options }).values
@@ -168,7 +175,7 @@ export function readConfig(
 
 /** @param source The flag or variable that has the text. */
 function readSetting(row: Row, source: string, text: string): unknown {
-  const { key, value: kind, read = READERS[kind] ?? String } = row
+  const { key, value: kind, isSecret, read = READERS[kind] ?? String } = row
   const rule = FLAG_RULES[key]
   try {
     const value = read(text)
@@ -176,7 +183,7 @@ function readSetting(row: Row, source: string, text: string): unknown {
     const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
     throw new Error(`must be ${rule.mustBe}${note}`)
   } catch (error) {
-    const shown = kind === 'KEY' ? '' : ` ${JSON.stringify(text)}` // a key is a secret
+    const shown = isSecret ? '' : ` ${JSON.stringify(text)}`
     throw misuse(`${source}${shown} ${messageOf(error)}`)
   }
 }

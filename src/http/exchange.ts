@@ -108,10 +108,7 @@ export class Exchange implements Received {
   }
 }
 
-/**
- * Appends to the first `length` bytes, and leaves room for as many more. A list of chunks takes
- * much more if each has one byte.
- */
+/** Appends to the first `length` bytes. A list of chunks takes much more if each has one byte. */
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
   if (length === 0) return chunk // most bodies arrive as one
   const total = length + chunk.length

@@ -135,7 +135,6 @@ export class MemoryStore implements LocalStore {
   }
 
   close(): void {
-    if (this.#isClosed) return
     this.#isClosed = true
     this.#budget.bytes -= this.bytes
     this.#budget = { maxBytes: this.maxBytes, bytes: this.bytes } // apart from the others

@@ -16,9 +16,9 @@ type Violations = Readonly<Record<'parameters' | 'members', readonly string[]>>
 /** Unknown and repeated parameters of an operation, and members of a NewPet, in words. */
 export function violationsOf(operation: string, query: string, body: Buffer): Violations {
   const known = PARAMETERS[operation]
-  const names = [...new URLSearchParams(`?${query}`).keys()]
+  const names = known ? [...new URLSearchParams(`?${query}`).keys()] : []
   return {
-    parameters: known ? violationsIn('parameter', names, known) : [],
+    parameters: violationsIn('parameter', names, known ?? []),
     members: violationsIn('member', membersOf(body.toString()), MEMBERS),
   }
 }

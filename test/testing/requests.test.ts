@@ -167,13 +167,8 @@ test('what waits behind the last request of a connection has no response', async
   const noHost = 'GET /v1/pets?b HTTP/1.1\r\n\r\n'
   await open(t, petstore, get('/v1/pets?a') + noHost + get('/v1/pets?c') + get('/v1/pets?d'))
   const requests = await petstore.waitForRequests(4, { timeout: 600_000 })
-  const outcomes = requests.map(({ query, status }) => [query, status])
-  assert.deepEqual(outcomes, [
-    ['a', 200],
-    ['b', 400],
-    ['c', null],
-    ['d', null],
-  ])
+  const outcomes = requests.map(({ query, status }) => `${query} ${status}`)
+  assert.deepEqual(outcomes, ['a 200', 'b 400', 'c null', 'd null'])
 })
 
 test('what waits in a pipeline while requests are cleared is not in flight for ever', async (t) => {

@@ -181,6 +181,11 @@ test('what a store takes is free once it is closed, even if a create ends later'
   await begun.write(BODY.slice(1))
   await assertNext(begun, '503 storage_failed')
   assert.deepEqual([stores.size, stores.bytes], [0, 0])
+  await petstore.of(ANN).add([LUNA])
+  await petstore.close()
+  const { bytes } = stores
+  await petstore.close()
+  assert.equal(stores.bytes, bytes)
 })
 
 test('a control acts on the store that its key has when its body has come', async (t) => {
