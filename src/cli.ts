@@ -92,10 +92,10 @@ function launchAs(config: Config, logStream: Writable): Promise<Launched> {
   const keys = [...apiKeys, ...(apiKeysFile?.keys ?? [])]
   return launch({
     ...options,
-    journal: config.controlPort === undefined ? 0 : undefined, // of requests
+    journal: config.controlPort === undefined ? 0 : undefined, // only the controls show it
     apiKeys: keys.length > 0 ? keys : undefined,
     pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
-    keepAlive: config.keepAlive * 1_000, // in place of the seconds
+    keepAlive: config.keepAlive * 1_000, // milliseconds
     logStream,
   }).catch((error: NodeJS.ErrnoException & { port?: number }) => {
     if (error.code !== 'EADDRINUSE') throw error

@@ -1,4 +1,4 @@
-export type { Awaitable } from './store-types.ts'
+export type { Awaitable } from './store-types.ts' // for http, which imports no types of pets
 
 /** Whether a value has members: an array has, too. */
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -6,14 +6,15 @@ import type { Service } from './http/dispatch.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import type { Log } from './http/log.ts'
-import { check, integer, misuse, type Options, RULES, valid, withCode } from './options.ts'
-import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
+import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
+import { parsePet, type Seed, validateNewPets, validateSeed } from './pets/pet.ts'
 import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
+import type { Store } from './types.ts'
 
-/** All that a petstore is made of, but its sockets. */
+/** All of a petstore but its sockets. Operations see its context, HTTP its service. */
 export interface Core extends Tenant {
-  readonly openLog: (keyring: Keyring) => Log
+  readonly logFor: (keyring: Keyring) => Log
   readonly context: Context
   readonly service: Service
   readonly stores?: Stores<Core>
@@ -98,16 +99,20 @@ export class PetstoreHandle implements Petstore {
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#tenant.context
-    // All at once, so that a snapshot takes them in one write.
-    const adding = valid(validateNewPets(newPets)).map((pet) => store.add(pet))
+    const adding: Awaitable<Added>[] = []
+    for (const pet of petsOrThrow(validateNewPets(newPets))) {
+      const added = store.add(pet)
+      // A snapshot takes all in one write. Your own store keeps their order only one by one.
+      adding.push(store.values === undefined ? await added : added)
+    }
     const outcomes = await Promise.all(adding)
     return outcomes.map(petIn)
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options, context, faults, requestLog } = this.#tenant
-    const pets = newPets === undefined ? options.pets : valid(validateSeed(newPets))
-    if (!(await stored(context.store.reset(pets)))) throw noRoomFor(pets, options)
+    const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
+    await replacePets(context.store, pets, options)
     context.getPetState = options.getPetState
     faults.clear()
     requestLog.clear()
@@ -137,7 +142,7 @@ export class PetstoreHandle implements Petstore {
     context.isDraining = true
     const cutOff = await this.#listeners?.stop(drain)
     stores?.closeAll()
-    await stored(closeTenant(this.#core)).finally(() => log.flush())
+    await withStorageCode(closeTenant(this.#core)).finally(() => log.flush())
     return cutOff ?? 0
   }
 
@@ -161,13 +166,23 @@ function petIn(added: Added, at: number, all: readonly Added[]): Pet {
   throw withCode('storage_failed', new Error(message))
 }
 
+/** Throws an error with a code if the pets do not fit or cannot be stored. */
+export async function replacePets(
+  store: Store,
+  pets: readonly Seed[],
+  options: Options,
+): Promise<void> {
+  const fits = await withStorageCode(store.reset(pets))
+  if (!fits) throw noRoomFor(pets, options)
+}
+
 export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {
   const message = `${length} pets do not fit into ${store ? 'the store' : `${maxStore} bytes`}`
   return withCode('store_full', new RangeError(message))
 }
 
 /** Waits for the store; if that fails, the error has the code `storage_failed`. */
-export async function stored<T>(work: Awaitable<T>): Promise<T> {
+export async function withStorageCode<T>(work: Awaitable<T>): Promise<T> {
   try {
     return await work
   } catch (error) {

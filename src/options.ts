@@ -162,12 +162,12 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
   const hasGeneratedKey = given.apiKeys === undefined
-  const pets = valid(validateSeed(given.pets ?? []))
+  const pets = petsOrThrow(validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }
 }
 
 /** The pets; throws an error that names the first invalid one. */
-export function valid<T>(pets: Parsed<T>): T {
+export function petsOrThrow<T>(pets: Parsed<T>): T {
   if (pets.ok) return pets.value
   const message = `pets must be an array of NewPet: ${pets.reason}`
   throw withCode('invalid_pet', new TypeError(message))
@@ -184,8 +184,8 @@ export function checkMembers(
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))
   if (unknown !== undefined) {
-    const hint = `${hintFor(unknown, names)}; known are ${names.join(', ')}`
-    throw misuse(`${what} must not have ${show(unknown)}${hint}`)
+    const hint = hintFor(unknown, names)
+    throw misuse(`${what} must not have ${show(unknown)}${hint}; known are ${names.join(', ')}`)
   }
   for (const [name, rule] of Object.entries(rules)) {
     if (input[name] !== undefined) check(name, input[name], rule)
@@ -195,7 +195,7 @@ export function checkMembers(
 /** The known word that was probably meant, to end a message with. */
 export function hintFor(unknown: string, known: readonly string[]): string {
   const meant = known.find((word) => isWithin(2, unknown, word))
-  return meant === undefined ? '' : `: it is ${meant}`
+  return meant === undefined ? '' : ` (did you mean ${meant}?)`
 }
 
 /** Whether at most that many letters, added or left out, turn one word into the other. */

@@ -3,11 +3,11 @@ import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { messageOf } from './guards.ts'
-import { type Core, noRoomFor, PetstoreHandle, stored } from './handle.ts'
+import { type Core, noRoomFor, PetstoreHandle, replacePets, withStorageCode } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
-import type { RequestHead, RequestRecord, Service } from './http/dispatch.ts'
+import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
-import { countingReport, createLog } from './http/log.ts'
+import { countingReport, openLogs } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
@@ -55,21 +55,21 @@ export interface Launched extends Core {
 }
 
 /** @internal */
-export async function launch(given: StartOptions, some?: Partial<Limits>): Promise<Launched> {
+export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
-  const limits = { ...new Limits(), ...some }
+  const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore, pets } = options
   const base = baseOf(options)
   const store =
     snapshot === undefined
       ? makeStore(base)
-      : await stored(openSnapshotStore(snapshot, maxStore, base.log.event))
+      : await withStorageCode(openSnapshotStore(snapshot, maxStore, base.log.event))
   const core = assemble(base, store)
   const server = makeServer(core, core.service, limits)
   try {
     if (pets.length > 0) {
-      if (store.size === 0) await new PetstoreHandle(core).reset() // a new snapshot
-      if (options.store) await stored(store.get(1)) // fills it: see ownStore()
+      if (store.size === 0) await replacePets(store, pets, options) // of a new snapshot
+      if (options.store) await withStorageCode(store.get(1)) // its first use fills it
     }
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
@@ -88,15 +88,15 @@ export async function launch(given: StartOptions, some?: Partial<Limits>): Promi
   }
 }
 
-type Base = Pick<Core, 'options' | 'openLog' | 'keyring' | 'log'>
+type Base = Pick<Core, 'options' | 'logFor' | 'keyring' | 'log'>
 
 /** What a petstore has before its store. */
 function baseOf(
   options: Options,
-  openLog: Core['openLog'] = createLog(options.log, options.logStream ?? process.stdout),
+  logFor: Core['logFor'] = openLogs(options.log, options.logStream ?? process.stdout),
   keyring: Keyring = new Keyring(options.apiKeys),
 ): Base {
-  return { options, openLog, keyring, log: openLog(keyring) }
+  return { options, logFor, keyring, log: logFor(keyring) }
 }
 
 /** The store without a file, with its initial pets. */
@@ -104,7 +104,7 @@ function makeStore({ options, log }: Base): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
     const report = countingReport(log, 'error')
-    return ownStore(store, pets, (error) => report(`the store failed: ${messageOf(error)}`))
+    return ownStore(store, pets, (error) => report('the store failed', `: ${messageOf(error)}`))
   }
   const memory = new MemoryStore(maxStore, log.event)
   if (memory.reset(pets)) return memory
@@ -112,12 +112,12 @@ function makeStore({ options, log }: Base): Context['store'] {
 }
 
 function assemble(base: Base, store: Context['store']): Core {
-  const core = tenantOf(base, store)
+  const core = coreOf(base, store)
   return base.options.storePerKey ? withStorePerKey(core) : core
 }
 
 /** @param budget Of all stores, if there is one for each key: this is then one of them. */
-function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
+function coreOf(base: Base, store: Context['store'], budget?: Budget): Core {
   const { options, keyring, log } = base
   const { basePath, cors, maxBody, journal, storePerKey, hasGeneratedKey } = options
   const isAnyKeyValid = storePerKey && hasGeneratedKey
@@ -126,14 +126,14 @@ function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
   if (options.strict) makeStrict(table)
   const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(journal, keyring, budget)
-  const record = (request: RequestRecord) => {
+  const record = (request: RequestOutcome) => {
     log.request?.(request)
     requestLog.add(request)
   }
   const service: Service = {
     router: new Router(table, basePath),
     authorize: ({ authorization }, method) =>
-      method === 'OPTIONS' ? undefined : keyring.check(authorization),
+      method === 'OPTIONS' ? undefined : keyring.authorize(authorization),
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
@@ -144,20 +144,24 @@ function tenantOf(base: Base, store: Context['store'], budget?: Budget): Core {
   return { ...base, context, faults, requestLog, service }
 }
 
-/** What needs a key goes to the service of its key, whose keyring has this key alone. */
+/**
+ * What needs a key goes to the service of its key. The rest is not recorded, for every petstore
+ * shows the requests of one key.
+ */
 function withStorePerKey(core: Core): Core {
-  const { options, openLog, service } = core
+  const { options, logFor, log } = core
   const stores = new Stores(core, (keyring, budget) => {
     const store = new MemoryStore(options.maxStore, undefined, budget)
     store.reset(options.pets)
-    return tenantOf(baseOf(options, openLog, keyring), store, budget)
+    return coreOf(baseOf(options, logFor, keyring), store, budget)
   })
+  const keyless: Service = { ...core.service, begin: undefined, record: log.request }
   const pick = ({ target, headers }: RequestHead) => {
-    const { secured } = service.router.match(readTarget(target).path)
+    const { secured } = keyless.router.match(readTarget(target).path)
     const key = secured ? stores.keyIn(headers.authorization) : undefined
-    return key === undefined ? service : stores.of(key).service
+    return key === undefined ? keyless : stores.of(key).service
   }
-  return { ...core, stores, service: { ...service, pick } }
+  return { ...core, stores, service: { ...keyless, pick } }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
@@ -180,7 +184,7 @@ async function startControls(core: Core, limits: Limits) {
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
       const needsKey = stores !== undefined && key === undefined
-      return needsKey ? keyring.check(headers.authorization) : undefined
+      return needsKey ? keyring.authorize(headers.authorization) : undefined
     },
     cors: [],
     maxBody: MAX_CONTROL_BODY,

@@ -53,7 +53,12 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     isList: true,
     help: 'origin whose scripts may call, or *; repeat for more',
   },
-  page: { name: 'no-page', env: 'PETSTORE_PAGE', help: 'serve no page at / (variable: 0)' },
+  page: {
+    name: 'no-page',
+    env: 'PETSTORE_PAGE',
+    default: 'page on',
+    help: 'serve no page at / (variable: 0)',
+  },
   apiKeys: {
     group: 'Keys',
     name: 'api-key',
@@ -107,7 +112,8 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
   const { name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
-  return { key, env, value: '', default: DEFAULT_CONFIG[key] ?? 'off', ...setting, name }
+  const shown = DEFAULT_CONFIG[key] ?? false
+  return { key, env, value: '', default: shown === false ? 'off' : shown, ...setting, name }
 })
 type Row = (typeof ROWS)[number]
 
@@ -188,7 +194,7 @@ function readSetting(row: Row, source: string, text: string): unknown {
   }
 }
 
-/** The variables that look like settings and are none, each with the one that was meant. */
+/** The variables that look like settings but are not, each with the one that was meant. */
 export function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = ROWS.map((row) => row.env)
   const isUnknown = (name: string) => name.startsWith('PETSTORE_') && !known.includes(name)

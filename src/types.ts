@@ -40,7 +40,7 @@ export interface PetstoreOptions {
   page?: boolean | undefined
   /** Origins whose scripts may call, such as `https://shop.example`, or `*`; none by default. */
   cors?: string | readonly string[] | undefined
-  /** How many of the latest requests the petstore records; 1,000 by default. */
+  /** How many of the latest requests the petstore records, in memory; 1,000 by default. */
   journal?: number | undefined
   /** Format of the log; `off` by default. */
   log?: 'text' | 'json' | 'off' | undefined
@@ -96,7 +96,10 @@ export interface Petstore extends AsyncDisposable {
   of(apiKey: string): Petstore
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
-  /** The latest requests, in order of arrival, at most 16 Mi characters. Each access copies. */
+  /**
+   * The latest requests, in order of arrival: at most 16 Mi characters, and with `storePerKey` what
+   * `maxStore` leaves, but always one. Each access makes a copy.
+   */
   readonly requests: RecordedRequest[]
   /** The faults still to come, with the `times` that are left. Each access makes a copy. */
   readonly pendingFaults: Fault[]
@@ -113,12 +116,14 @@ export interface Petstore extends AsyncDisposable {
    */
   add(newPets: readonly NewPet[]): Promise<Pet[]>
   /**
-   * Restores the state at the start, with `newPets` or the initial ones.
+   * Restores the pets, `newPets` or the initial ones, and `getPetState`. Drops pending faults and
+   * recorded requests. The keys stay.
    * @example await petstore.reset(saved) // a copy of `pets`: each keeps its id
    */
   reset(newPets?: readonly NewPet[] | readonly Pet[]): Promise<void>
   /**
-   * Makes requests fail. Faults apply in the order of their injection, at most one to a request.
+   * Makes requests fail. Faults apply in the order of their injection, at most one to a request:
+   * one that fails by an earlier fault does not pass the later ones.
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): void
@@ -170,7 +175,7 @@ interface FaultMembers {
   operation: OperationId | '*'
   /** Only for this pet; with the operation getPet. */
   petId?: number | undefined
-  /** How many requests pass before the first one fails; 0 by default. */
+  /** How many requests pass it before the first one fails; 0 by default. */
   after?: number | undefined
   /** How many requests fail before the fault is gone; 1 by default, `always` with `rate`. */
   times?: number | 'always' | undefined

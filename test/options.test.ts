@@ -171,7 +171,11 @@ test('store is refused with snapshot, maxStore and storePerKey', async () => {
 
 test('an unknown option is rejected by a list of the known ones, without its value', async () => {
   const known = 'known are basePath, apiKeys, pets, .*, cors, journal, log[^=]*$'
-  const hints = { apiKey: ': it is apiKeys', baesPath: ': it is basePath', constructor: '' }
+  const hints = {
+    apiKey: String.raw` \(did you mean apiKeys\?\)`,
+    baesPath: String.raw` \(did you mean basePath\?\)`,
+    constructor: '',
+  }
   for (const [name, hint] of Object.entries(hints)) {
     const message = new RegExp(`^options must not have '${name}'${hint}; ${known}`)
     await assertRejected({ [name]: 'a-secret=key' }, message)

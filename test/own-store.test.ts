@@ -103,6 +103,35 @@ test('initial pets fill it only if it is empty, and before anything else', async
   assert.equal(store.pets.size, 3)
 })
 
+test('add() adds one after the other, so that the pets keep their order', async () => {
+  const store = new SlowStore()
+  const adding: NewPet[] = []
+  store.add = async (pet) => {
+    adding.push(pet)
+    assert.deepEqual(adding, [pet])
+    await nextTurn()
+    return store.pets.add(adding.pop() ?? pet)
+  }
+  await using petstore = createPetstore({ store })
+  const added = await petstore.add(DEMO_PETS)
+  assert.deepEqual(
+    added.map(({ name }) => name),
+    DEMO_PETS.map(({ name }) => name),
+  )
+})
+
+test('an outcome that is none counts as a failure, and the log shows it', async (t) => {
+  const store = new SlowStore()
+  Object.assign(store, { add: () => undefined })
+  const { petstore, logStream } = await serve(t, store)
+  const answer = await send(petstore, 'POST', '/v1/pets', { body: BODY })
+  assert.equal(
+    assertError(answer, 503, 'storage_failed'),
+    'The store failed: the pet may have been added',
+  )
+  await logStream.until(/error: the store failed: .*undefined/)
+})
+
 test('filling it is tried again after a failure', async () => {
   const store = new SlowStore()
   store.failing = 'rejects'

@@ -181,7 +181,7 @@ for (const [name, [on, off]] of Object.entries(SWITCHES)) {
 
   test(`${variable} is 1 or true, 0 or false, or empty for the default`, async (t) => {
     const { stdout: help } = await run(['--help'])
-    assert.match(help, new RegExp(` ${variable}\\n.* \\(${isOnByDefault}\\)`))
+    assert.match(help, new RegExp(` ${variable}\\n.* \\(${isOnByDefault ? 'page on' : 'off'}\\)`))
     const effects = { 1: on, true: on, 0: off, false: off, '': isOnByDefault ? on : off }
     for (const [text, effect] of Object.entries(effects))
       await effect(await serve(t, ['--api-key', KEY], { env: { [variable]: text } }), t)
@@ -263,8 +263,8 @@ test('an unknown flag, an argument that is no flag and a missing value are rejec
 
 test('an unknown PETSTORE_ variable is warned about by name, never with its value', async (t) => {
   const hints = {
-    PETSTORE_API_KEY: ': it is PETSTORE_API_KEYS',
-    PETSTORE_MAXBODY: ': it is PETSTORE_MAX_BODY',
+    PETSTORE_API_KEY: ' (did you mean PETSTORE_API_KEYS?)',
+    PETSTORE_MAXBODY: ' (did you mean PETSTORE_MAX_BODY?)',
     PETSTORE_PORT: '',
   }
   const unknown = Object.fromEntries(Object.keys(hints).map((name) => [name, 'a-secret-key']))

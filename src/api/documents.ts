@@ -1,11 +1,11 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
 import { type Context, deprecationLinks } from './operations.ts'
 
-export type Variant = Pick<Context, 'basePath' | 'page' | 'getPetState'>
+export type Variant = Pick<Context, 'basePath' | 'page' | 'strict' | 'getPetState'>
 
 /** The parts of openapi.json that vary. */
 interface Document {
@@ -25,8 +25,9 @@ export function openapi(variant: Variant): Handler {
 
 /** The file describes every variant at /v1; this removes what does not apply. */
 function describe(variant: Variant): Document {
-  const json = readText('openapi.json')
-  const document: Document = JSON.parse(json.replaceAll('/v1', variant.basePath))
+  const json = readText('openapi.json').replaceAll('/v1', variant.basePath)
+  const outcome = variant.strict ? 'get a 400' : 'are ignored'
+  const document: Document = JSON.parse(json.replaceAll('are ignored', outcome))
   const { headers } = document.components
   headers['Link.deprecation'].schema.const = deprecationLinks(variant)
   const { responses } = document.paths['/pets/{petId}'].get
@@ -67,7 +68,7 @@ function readPage(): Reply & { body: string } {
 /** The hash by which the policy allows an element (CSP Level 3 §2.3.1). */
 function hashOf(name: string, html: string): string {
   const [, text = ''] = html.split(new RegExp(`</?${name}>`))
-  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+  return `'sha256-${hash('sha256', text, 'base64')}'`
 }
 
 function readText(name: string): string {

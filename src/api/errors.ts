@@ -13,7 +13,11 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   badVersion: [400, 'bad_request', 'The version must be HTTP/1.1 or HTTP/1.0'],
   badHost: [400, 'bad_request', 'There must be one Host header, naming a host'],
   badCredentials: [400, 'bad_request', 'There must be at most one Authorization header'],
-  badFraming: [400, 'bad_request', 'Transfer-Encoding must be one chunked, and in HTTP/1.1'],
+  badFraming: [
+    400,
+    'bad_request',
+    'Transfer-Encoding must be a single chunked, and only in HTTP/1.1',
+  ],
   badTarget: [400, 'bad_request', 'The target must be a path or an http URL; * is for OPTIONS'],
   noCredentials: [
     401,
@@ -22,7 +26,11 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
     CHALLENGE,
   ],
   invalidToken: [401, 'unauthorized', 'The API key is not valid here', INVALID_TOKEN],
-  forbidden: [403, 'forbidden', 'Send no Origin, and localhost or an IP address as Host'],
+  forbidden: [
+    403,
+    'forbidden',
+    'Not for web pages: send no Origin, no Sec-Fetch-Site, and as Host localhost or an IP address',
+  ],
   notFound: [404, 'not_found', 'There is nothing at this path. The operations are under %s'],
   methodNotAllowed: [405, 'method_not_allowed', 'The method must be one of %s', ['Allow', '%s']],
   requestTimeout: [408, 'request_timeout', 'The request did not arrive in time'],
@@ -41,7 +49,8 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   badTransferCoding: [501, 'not_implemented', 'Transfer-Encoding must be chunked or left out'],
 }
 
-// The reasons of a store, storage_failed for example, are names of errors too.
+// The names in snake case are the reasons of a store. Its failures share a code by contract: their
+// messages say whether a repeated create may add a second pet.
 const OPERATION_ERRORS = {
   badJson: [400, 'bad_request', 'The body must be one JSON object: %s'],
   badQuery: [400, 'invalid_parameter', '%s'],

@@ -11,8 +11,9 @@ export interface Context {
   readonly store: Store & Partial<LocalStore>
   readonly basePath: string
   readonly page: boolean
+  readonly strict: boolean
   isAnyKeyValid: boolean
-  getPetState: GetPetState
+  getPetState: GetPetState // of the operation getPet
   isDraining: boolean
 }
 

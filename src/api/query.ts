@@ -11,7 +11,7 @@ const MAX_KNOWN_LENGTH = 200
 // Parsing a query costs more than building its page.
 const known = new Map<string, Parsed<PageQuery>>()
 
-/** The query of listPets. A short one that is known is the same object. */
+/** The query of listPets: for a known text the same object, by which a store may cache pages. */
 export function readListQuery(query: string): Parsed<PageQuery> {
   const read = known.get(query)
   if (read !== undefined) return read
@@ -36,9 +36,9 @@ function parseListQuery(query: string): Parsed<PageQuery> {
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
   // No id is above MAX_ID.
-  const page = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
+  const all = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
   // Frozen, because a store of the user's gets it, too.
-  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...page, status } : page) }
+  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...all, status } : all) }
 }
 
 function isCursor(text: string): boolean {

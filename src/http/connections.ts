@@ -20,11 +20,11 @@ export class Connection implements OwnConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly touch: () => void
-  running: Exchange | undefined // the last one to be processed
   latest: Exchange | undefined // the last one that came
+  running: Exchange | undefined // the last one whose turn has come, even after its response
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
-  lastUse = 0 // in the order of all uses
+  lastUse = 0 // a number that rises with each use of any connection
   held = 0 // bytes at the last count
   #headBytes = 0
 
@@ -32,8 +32,8 @@ export class Connection implements OwnConnection {
     this.socket = socket
     this.keepAlive = keepAlive
     this.touch = onUse
-    // node resumes the socket on its own, for example after each request. Pause it again. If it
-    // already counts as paused, pause() does nothing, but the event stops the reading.
+    // node resumes the socket on its own, for example after each request. Pause it again. A socket
+    // that counts as paused ignores pause(), but node:http stops reading at the event.
     socket.on('resume', () => {
       if (this.waiting.size > 0) socket.pause().emit('pause')
     })
@@ -50,16 +50,16 @@ export class Connection implements OwnConnection {
 
   /** Processes a request after the one before, which may change what it sees (RFC 9112 §9.3.2). */
   begin(exchange: Exchange): void {
-    const { isIdle, latest: before } = this
+    const { isIdle, latest: before } = this // as they were before this request
     this.latest = exchange
     this.#headBytes = 0
     for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
-    if (isIdle) return this.#run(exchange)
+    if (before === undefined || isIdle) return this.#run(exchange)
     this.waiting.add(exchange)
     this.socket.pause() // while a request waits, nothing more is read
     this.touch()
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
-    before?.res.once('close', () => setImmediate(() => this.#endWait(exchange)))
+    before.res.once('close', () => setImmediate(() => this.#endWait(exchange)))
   }
 
   #endWait(exchange: Exchange): void {
@@ -79,7 +79,7 @@ export class Connection implements OwnConnection {
   recount(): number {
     const { socket, held: before } = this
     const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.running?.body.length ?? 0
+    const bodyBytes = this.running?.arrived.length ?? 0
     const bytes = socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
     this.held = socket.destroyed ? 0 : bytes
     return this.held - before
@@ -125,8 +125,8 @@ export class Connections {
     for (const connection of this.open.values()) {
       if (connection.isIdle && connection.lastUse < longest.lastUse) longest = connection
     }
-    if (longest === added) warn(`new connections closed, for all ${maxConnections} are in use`)
-    else warn(`idle connections closed to make room, for ${maxConnections} are open`)
+    if (longest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
+    else warn(`idle connections closed to make room, because ${maxConnections} are open`)
     longest.socket.destroy()
   }
 
@@ -134,18 +134,18 @@ export class Connections {
     this.#uses++
     connection.lastUse = this.#uses
     this.#held += connection.recount()
-    if (this.#held > this.#options.heldBytes) this.#shed()
+    if (this.#held > this.#options.maxHeldBytes) this.#shed()
   }
 
   /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
   #shed(): void {
-    const { heldBytes, warn } = this.#options
+    const { maxHeldBytes, warn } = this.#options
     for (const connection of this.open.values()) this.#held += connection.recount()
-    if (this.#held <= heldBytes) return
+    if (this.#held <= maxHeldBytes) return
     const largestFirst = [...this.open.values()].sort((a, b) => b.held - a.held)
     for (const connection of largestFirst) {
-      if (this.#held <= heldBytes * (7 / 8)) return
-      warn('connections reset, for they made the server hold too much')
+      if (this.#held <= maxHeldBytes * (7 / 8)) return
+      warn('connections reset, because they made the server hold too much')
       connection.socket.resetAndDestroy()
       this.#held += connection.recount()
     }
@@ -155,14 +155,15 @@ export class Connections {
 /**
  * The class of a server's requests. Node parses all that it has read from a socket, which may be
  * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so the
- * request after the last one of a connection is disguised as one, which the server then ignores.
+ * request after the last one of a connection is disguised as one. As the connection is ending, the
+ * server ignores it.
  */
 export function requestClassOf({ open }: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
-      // Bun has not announced the connection yet.
+      // On Bun, the connection of a first request is not open yet.
       const isEnding = open.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
       Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })

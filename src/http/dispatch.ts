@@ -23,7 +23,7 @@ export interface Received {
 }
 
 /** A request and what became of it. One that could not be read has no head. */
-export interface RequestRecord extends Partial<Omit<Received, 'route' | 'readBody'>> {
+export interface RequestOutcome extends Partial<Omit<Received, 'route' | 'readBody'>> {
   readonly operation?: string | undefined
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
@@ -35,15 +35,15 @@ export interface Service {
   /** Where each key has a store of its own: the service for the key of a request. */
   readonly pick?: ((head: RequestHead) => Service) | undefined
   readonly router: Router
-  /** For every path under the base path: the index of the key, or why there is none. */
+  /** Under the base path: the index of the key, why it is refused, or undefined to need none. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
   readonly cors: readonly string[] // the origins whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
-  /** Called before the key is checked; `record` then tells what became of the same head. */
+  /** Called before the key is checked. `record` later gets the same head, the very object. */
   readonly begin?: ((head: RequestHead) => void) | undefined
-  readonly record?: ((request: RequestRecord) => void) | undefined
+  readonly record?: ((request: RequestOutcome) => void) | undefined
 }
 
 export const NO_BODY: Buffer = Buffer.alloc(0)
@@ -66,8 +66,8 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
   if (routes === undefined) return refuse('notFound', router.basePath || '/')
-  if (method === 'OPTIONS') return optionsReply(allowOf(routes), headers, cors)
-  if (route === undefined) return refuse('methodNotAllowed', allowOf(routes))
+  if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
+  if (route === undefined) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'
   if (!takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)

@@ -22,7 +22,7 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
-  body: Buffer = NO_BODY // as much as has arrived, and room for more
+  arrived: Buffer = NO_BODY // the part of the body that has, and room for more
   readonly #service: Service
   readonly #connection: OwnConnection | undefined // undefined on a user's server
   #isExpecting: boolean // 100-continue, which only a wanted body gets
@@ -73,11 +73,11 @@ export class Exchange implements Received {
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)
-        this.body = append(this.body, start, chunk, maxBody)
+        this.arrived = append(this.arrived, start, chunk, maxBody)
         this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(this.body.subarray(0, length))
+        if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // end() empties it
       })
     })
   }
@@ -87,7 +87,7 @@ export class Exchange implements Received {
     if (this.#isOver) return
     this.#isOver = true
     record(this.#service, this, reply, bytes)
-    this.body = NO_BODY // otherwise an idle connection retains it
+    this.arrived = NO_BODY // otherwise an idle connection retains it
     this.content = undefined
   }
 

@@ -55,7 +55,7 @@ async function serve(
 async function readBytes({ body, signal }: Request, maxBytes: number): Promise<Buffer | undefined> {
   const chunks: Uint8Array[] = []
   let length = 0
-  // An aborted request ends a pipe, but not its own body.
+  // The signal ends a stream that is piped with it, but not request.body itself.
   for await (const chunk of body?.pipeThrough(new TransformStream(), { signal }) ?? []) {
     length += chunk.length
     if (length > maxBytes) return undefined

@@ -1,6 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
 
-/** The maximum of V8's old generation. Where a flag sets it, V8's figure adds the young one. */
+/** The maximum of V8's old generation. V8's own figure adds the young one if a flag sets it. */
 export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, oldSpaceFlag())
 
 function oldSpaceFlag(): number {
@@ -18,9 +18,9 @@ export class Limits {
   headersTimeout: number = 10_000 // from the first byte of a request to the end of its head
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; up to twice it if a response is unread
-  heldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
-  pipelined: number = 100 // requests that wait on one connection
+  stallTimeout: number = 30_000 // without a byte either way; an unread response may double it
+  maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
+  maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long a connection is drained after its last response
   drainInterval: number = 500 // without a request, after which a stop closes idle connections
 }

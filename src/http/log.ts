@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream'
 import type { Keyring } from './bearer.ts'
 import { clock } from './clock.ts'
-import type { RequestHead, RequestRecord } from './dispatch.ts'
+import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 
 type LogFormat = 'text' | 'json' | 'off'
@@ -10,7 +10,7 @@ type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
   /** Logs no header, body or query value: those can hold secrets. */
-  readonly request?: (request: RequestRecord) => void
+  readonly request?: (request: RequestOutcome) => void
   /** @param members For JSON: what the message says too. */
   event(level: LogLevel, message: string, members?: Members): void
   /** Resolves when all lines so far have left the process, or after half a second. */
@@ -25,8 +25,8 @@ const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 // Permanent errors; others may clear.
 const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
-/** Opens a log on a stream. The returned function makes a Log that redacts the keys of a ring. */
-export function createLog(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
+/** Opens a stream for logs. The returned function makes a Log that redacts the keys of a ring. */
+export function openLogs(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
   if (format === 'off') return () => ({ event() {}, async flush() {} })
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
@@ -111,7 +111,7 @@ class LineWriter {
 const now = clock(1, (time) => time.toISOString())
 
 // Concatenated: JSON.stringify of an object takes longer.
-function jsonLine(request: RequestRecord, keyring: Keyring): string {
+function jsonLine(request: RequestOutcome, keyring: Keyring): string {
   const { head, reply, ms, bytes } = request
   const level = reply?.status === 500 ? 'error' : 'info'
   const method = head && keyring.redact(head.method)
@@ -123,7 +123,7 @@ function jsonLine(request: RequestRecord, keyring: Keyring): string {
   )
 }
 
-function textLine(request: RequestRecord, keyring: Keyring): string {
+function textLine(request: RequestOutcome, keyring: Keyring): string {
   const { head, reply, ms, bytes } = request
   const target = head ? `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}` : '- -'
   const outcome = `${reply?.status ?? 'no response'} ${ms} ms ${bytes} B`
@@ -139,7 +139,7 @@ function textMember(name: string, value: string | number | undefined): string {
   return value === undefined ? '' : ` ${name}=${word(String(value))}`
 }
 
-function otherMembers(request: RequestRecord, keyring: Keyring, show: typeof textMember): string {
+function otherMembers(request: RequestOutcome, keyring: Keyring, show: typeof textMember): string {
   const { headers } = request.head ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
@@ -193,17 +193,20 @@ function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** Rate-limits an event: the first at once, then one count per 10 s. */
-export function countingReport(log: Log, level: LogLevel): (what: string) => void {
-  const counts = new Map<string, number>()
+/**
+ * Rate-limits an event: the first at once, then one count per 10 s, with the latest of its details.
+ */
+export function countingReport(log: Log, level: LogLevel): (what: string, detail?: string) => void {
+  const events = new Map<string, { count: number; detail: string }>()
   let timer: NodeJS.Timeout | undefined
   const tell = () => {
-    timer = counts.size > 0 ? setTimeout(tell, REPORT_INTERVAL).unref() : undefined
-    for (const [what, count] of counts) log.event(level, `${what}: ${count}`)
-    counts.clear()
+    timer = events.size > 0 ? setTimeout(tell, REPORT_INTERVAL).unref() : undefined
+    for (const [what, { count, detail }] of events) log.event(level, `${what}${detail}: ${count}`)
+    events.clear()
   }
-  return (what) => {
-    counts.set(what, (counts.get(what) ?? 0) + 1)
+  return (what, detail = '') => {
+    const { count } = events.get(what) ?? { count: 0 }
+    events.set(what, { count: count + 1, detail })
     if (timer === undefined) tell()
   }
 }

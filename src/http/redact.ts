@@ -8,7 +8,7 @@ export function redactor(keys: readonly string[]): (text: string) => string {
   const known = new Set(keys.map((key) => key.toLowerCase()))
   const lengths = [...new Set(keys.map(({ length }) => length))].sort((a, b) => b - a)
   const shortest = lengths.at(-1) ?? Infinity
-  // One look-up passes over most places, however many lengths the keys have.
+  // One look-up rules out most places, however many lengths the keys have.
   const starts = new Set(Array.from(known, (key) => key.slice(0, shortest)))
 
   /** The length of the longest key that begins at a place; 0 if there is none. */
@@ -32,7 +32,7 @@ export function redactor(keys: readonly string[]): (text: string) => string {
 
   function redactRun(run: string): string {
     if (run.length < shortest) return run
-    // Before decoding, which could take a percent sign and the start of a key for an escape.
+    // Before decoding: in `%` and the key `41-my-key`, that would take `%41` for an escape.
     const plain = redactPlain(run)
     const decoded = plain.replace(ESCAPE, decode)
     if (decoded === plain) return plain
@@ -40,7 +40,7 @@ export function redactor(keys: readonly string[]): (text: string) => string {
     return redacted === decoded ? plain : redacted
   }
 
-  // Escapes only lengthen a key.
+  // A text that is shorter holds no key, for escapes only lengthen one.
   return (text) => (text.length < shortest ? text : text.replace(RUN, redactRun))
 }
 

@@ -44,7 +44,7 @@ const COMMON_TEXT = textOf(COMMON)
 const MAX_AT_ONCE = 16 * 1024 // bytes of a body: node would hold a longer string twice
 
 const date = clock(1_000, (time) => time.toUTCString())
-const canSendAtOnce = !('bun' in process.versions) && isHeaderSent()
+const canSendAtOnce = !('bun' in process.versions) && sendsHeaderMember()
 
 /**
  * Sends a reply; returns the bytes of its body.
@@ -71,13 +71,13 @@ export function respond(
     res.writeHead(status, headersOf(reply, length, echoed))
     res.end(body && Buffer.from(body))
   }
-  // Ends the connection after a body that is cut short, which HTTP/2 shows by itself.
+  // A client of HTTP/1.1 waits for the rest of a body that is cut short.
   if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
   return hasBody ? length : 0
 }
 
 /** Whether node sends what is put into `_header`. */
-function isHeaderSent(): boolean {
+function sendsHeaderMember(): boolean {
   const sent: unknown[] = []
   const socket = new Socket()
   socket.write = (chunk: unknown) => sent.push(chunk) > 0
@@ -88,7 +88,7 @@ function isHeaderSent(): boolean {
   return sent.join('') === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character a byte. Headers must be Latin-1, without line breaks. */
+/** A response (RFC 9112 §4), a character for each byte: headers must be Latin-1, without breaks. */
 export function responseText(
   reply: Reply,
   length: number,
@@ -96,7 +96,8 @@ export function responseText(
   connection: string,
 ): string {
   const { status, body = '', type = JSON_TYPE, headers = [] } = reply
-  const content = body.length === length ? body : Buffer.from(body).toString('latin1')
+  const isAscii = body.length === length
+  const content = isAscii ? body : Buffer.from(body).toString('latin1')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r
 Content-Type: ${type}\r
 Content-Length: ${length}\r

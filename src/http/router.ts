@@ -19,12 +19,13 @@ export interface Route {
   readonly access?: 'public' | 'probe' | undefined
 }
 
-/** What a path leads to. */
-interface Match {
+interface Resource {
   readonly secured: boolean // under the base path
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
-  readonly param: string
 }
+
+/** What a path leads to. */
+type Match = Resource & Pick<Call, 'param'>
 
 /** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
 export function readTarget(target: string): { path: string; query: string } {
@@ -38,10 +39,11 @@ export function readTarget(target: string): { path: string; query: string } {
 export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
-  readonly #resources = new Map<string, Match>() // by path; a bare % stands for the parameter
+  // By decoded path, which has no bare %: that stands for the parameter.
+  readonly #resources = new Map<string, Match>()
 
   constructor(table: readonly Route[], basePath: string) {
-    this.allow = allowOf(new Map(table.map((route) => [route.method, route])))
+    this.allow = allowOf(table.map(({ method }) => method))
     this.basePath = basePath
     for (const route of table) {
       const secured = route.access === undefined
@@ -65,11 +67,11 @@ export class Router {
   }
 }
 
-/** The value of an `Allow` header: the methods of a resource, and those that it has anyway. */
-export function allowOf(routes: ReadonlyMap<string, Route>): string {
-  const methods = new Set(['OPTIONS', ...routes.keys()])
-  if (methods.has('GET')) methods.add('HEAD')
-  return [...methods].sort().join(', ')
+/** The value of an `Allow` header: these methods, and those that a resource has anyway. */
+export function allowOf(methods: Iterable<string>): string {
+  const all = new Set(['OPTIONS', ...methods])
+  if (all.has('GET')) all.add('HEAD')
+  return [...all].sort().join(', ')
 }
 
 /**

@@ -27,7 +27,7 @@ export class HttpServer {
     this.#options = options
     this.#connections = new Connections(options)
     this.#server = createServer({
-      ...options, // the limits of node have its names
+      ...options, // node's limits among them have its names for them
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: requestClassOf(this.#connections),
     })
@@ -35,9 +35,9 @@ export class HttpServer {
     this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.timeout = options.stallTimeout
     this.#server.on('connection', (socket) => this.#accept(socket))
-    this.#server.on('request', (req, res) => this.#receive(req, res))
-    this.#server.on('checkContinue', (req, res) => this.#receive(req, res))
-    this.#server.on('checkExpectation', (req, res) => this.#receive(req, res))
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) {
+      this.#server.on(event, (req, res) => this.#receive(req, res))
+    }
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
     this.#server.on('timeout', (socket) => this.#onStall(socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
@@ -88,7 +88,7 @@ export class HttpServer {
 
   /** Accepts the connections in the listener's backlog, which closing it would reset. */
   async #acceptBacklog(): Promise<void> {
-    await immediate() // from here on, each turn accepts one
+    await immediate() // from here on, each turn of the event loop accepts one
     let before = -1
     for (let turn = 0; turn < MAX_TURNS && this.#accepted !== before; turn++) {
       before = this.#accepted
@@ -136,12 +136,12 @@ export class HttpServer {
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.begin(new Exchange(this.#service, req, res, connection))
-    if (connection.waiting.size > this.#options.pipelined) connection.socket.destroy()
+    if (connection.waiting.size > this.#options.maxPipelined) connection.socket.destroy()
   }
 
   /** Responds to CONNECT, after which node no longer reads the socket or watches its time-out. */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
-    const { socket } = req // the stream may be another one
+    const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
     socket.setTimeout(this.#options.stallTimeout, () => socket.resetAndDestroy())
     this.#fail(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
@@ -153,6 +153,7 @@ export class HttpServer {
     if (socket.writableLength > 0)
       socket.resetAndDestroy() // frees the kernel's buffer
     else if (isIdle) socket.destroy()
+    // Otherwise the operation takes its time, or requestTimeout ends the wait for a body.
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
@@ -161,7 +162,7 @@ export class HttpServer {
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
     const reply = this.#service.refuse(problem, detail)
-    const isInBody = latest?.req.complete === false
+    const isInBody = latest?.req.complete === false // else in a request after the latest one
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.hasFailed = true

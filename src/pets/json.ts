@@ -16,7 +16,7 @@ const MAY_ROUND = /\d{16}|\d[.eE]/
 const ESCAPE_OR_QUOTE_OR_MAY_ROUND = /\\.|"|-?(?:\d{16}|\d+[.eE])[\d.eE+-]*/g
 // The messages of V8 that quote nothing of the text, which may be a secret.
 const QUOTES_NOTHING = /^[^"]* (?:at position \d+|end of JSON input)/
-const LONGEST_INT64 = '-9223372036854775808'.length
+const MAX_INT64_LENGTH = '-9223372036854775808'.length
 
 /**
  * Parses JSON like JSON.parse, but with exact integers: plain digits beyond ±(2^53-1) become a
@@ -62,13 +62,13 @@ function exactNumbers(text: string): unknown {
 
 /**
  * Plain digits: exact up to the length of an int64, above it a number that no validator accepts.
- * With a point or an exponent: NaN if only rounding made it an integer.
+ * With a point or an exponent: NaN if only rounding made it an integer, as of 9007199254740990.9.
  */
 function exactNumber(source: string): number | bigint {
   const value = Number(source)
   const isSafe = Number.isSafeInteger(value)
   const isInteger = /^-?\d+$/.test(source)
-  if (isInteger) return isSafe || source.length > LONGEST_INT64 ? value : BigInt(source)
+  if (isInteger) return isSafe || source.length > MAX_INT64_LENGTH ? value : BigInt(source)
   const isRounded = isSafe && significantDigits(source) !== significantDigits(String(value))
   return isRounded ? Number.NaN : value
 }
@@ -76,5 +76,6 @@ function exactNumber(source: string): number | bigint {
 /** The digits of a number without exponent, sign, point, and the zeros at both ends. */
 function significantDigits(number: string): string {
   const digits = number.replace(/e.*|[-.]/gi, '')
-  return digits.replace(/^0+|(?<!0)0+$/g, '') // the lookbehind keeps inner zeros linear
+  // Without the lookbehind, a run of inner zeros would take quadratic time.
+  return digits.replace(/^0+|(?<!0)0+$/g, '')
 }

@@ -31,7 +31,7 @@ const RETRY_DELAY = 10
 export async function takeLock(file: string): Promise<() => Promise<void>> {
   const id = randomBytes(4).toString('hex')
   const own = `${file}.lock.${id}`
-  const unnamed = `${file}.lock-${id}`
+  const unready = `${file}.lock-${id}` // no `.lock.`: others ignore it
   if (Buffer.byteLength(own) > MAX_PATH) {
     throw new Error(`${file} cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
   }
@@ -45,12 +45,12 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
     await rm(own, { force: true })
   }
   try {
-    await once(server.listen(unnamed), 'listening').catch((error) => {
+    await once(server.listen(unready), 'listening').catch((error) => {
       if (hasCode(error, 'EACCES')) refuseFolder(file)
       throw error
     })
     server.on('error', () => {}) // a connection that the system refuses must not end the owner
-    await rename(unnamed, own) // a socket of this name is live or dead, never half-open
+    await rename(unready, own) // between bind and listen, others would have taken it for dead
     await waitForOthers(file, own)
   } catch (error) {
     await release()
@@ -77,7 +77,8 @@ async function waitForOrRefuse(file: string, path: string, isBefore: boolean): P
     if (answer !== '' && (isBefore || !isContender)) {
       throw new Error(`${file} is in use by ${answer.slice(isContender ? 1 : 0)}`)
     }
-    await wait(RETRY_DELAY) // the contender is giving up, or the owner is out of file descriptors
+    // The contender is giving up or, if it says nothing, out of file descriptors.
+    await wait(RETRY_DELAY)
     answer = await ask(path)
   }
   await rm(path, { force: true })

@@ -1,14 +1,12 @@
-import type { Added, Awaitable, Store } from '../types.ts'
+import type { Added, Awaitable, NewPet, Store } from '../types.ts'
 import type { Seed } from './pet.ts'
+
+type Report = (failure: unknown) => void
 
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
-/** A store of the user's, filled on its first use. Only its reads, `reset` and `close` reject. */
-export function ownStore(
-  store: Store,
-  initial: readonly Seed[],
-  report: (failure: unknown) => void,
-): Store {
+/** A store of the user's, filled on its first use. Its `add` and `isWritable` never reject. */
+export function ownStore(store: Store, initial: readonly Seed[], report: Report): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
 
@@ -31,16 +29,18 @@ export function ownStore(
     get: (id) => ask(() => store.get(id)),
     reset: (pets) => ask(() => store.reset(pets)),
     isWritable: () => ask(() => store.isWritable()).catch(() => false),
-    async add(pet) {
-      const added = await ask(() => store.add(pet)).catch(() => UNKNOWN)
-      if (!added.ok && added.cause !== undefined) report(added.cause)
-      return added
-    },
+    add: (pet) => ask(() => addTo(store, pet, report)).catch(() => UNKNOWN),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing
     },
   }
+}
+
+async function addTo(store: Store, pet: NewPet, report: Report): Promise<Added> {
+  const added = await store.add(pet)
+  if (!added.ok && added.cause !== undefined) report(added.cause)
+  return added
 }
 
 async function fillIfEmpty(store: Store, initial: readonly Seed[]): Promise<void> {

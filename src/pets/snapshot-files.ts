@@ -8,13 +8,16 @@ import type { MemoryStore, Report } from './store.ts'
 // Written to the journal and cut off again, to see whether the disk takes a write.
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
-/** A snapshot, only replaced whole, and the journal of what came since. Serialize its calls. */
+/**
+ * A snapshot, only replaced whole, and the journal of what came since. Call nothing before the last
+ * call has ended, except `append` during `prepare`.
+ */
 export class SnapshotFiles {
   readonly path: string
   readonly report: Report
   #journal: FileHandle | undefined
   #end = 0 // of the last acknowledged line of the journal
-  #folded = 0 // journal offset covered by the last snapshot
+  #folded = 0 // end of the journal when the latest snapshot was begun
   #size = 0 // of the journal; exceeds #end after a failed write
   // What the files were when this server last wrote them, to notice that others did.
   #snapshotStats: Stats | undefined
@@ -127,12 +130,12 @@ export class SnapshotFiles {
 
   /** Folds unless the journal is empty and the files are in order. */
   async complete(pets: Iterable<string>): Promise<void> {
-    const check = () =>
-      this.#check()
-        .then(() => true)
-        .catch(() => false)
-    const isInOrder = this.#size === 0 && (await check())
-    if (!isInOrder) await this.fold(pets) // only once: the pets may come from a generator
+    const check = this.#check().then(
+      () => true,
+      () => false,
+    )
+    const isInOrder = this.#size === 0 && (await check)
+    if (!isInOrder) await this.fold(pets)
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */
@@ -201,10 +204,12 @@ export class SnapshotFiles {
     const found = await stat(this.path).catch(ignoreMissing)
     if (found === undefined || isSame(found, this.#snapshotStats)) return
     const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
-    await link(this.path, keptAs).catch(() => rename(this.path, keptAs)) // others' files: no link
+    // A system may refuse links to files of others.
+    await link(this.path, keptAs).catch(() => rename(this.path, keptAs))
     this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
   }
 
+  /** Only then does a new, renamed or removed file stay so after a power cut. */
   async #syncNames(): Promise<void> {
     const folder = await open(dirname(this.path))
     await folder.sync().finally(() => folder.close())

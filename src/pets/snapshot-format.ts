@@ -45,8 +45,8 @@ function withChecksum(checked: string): string {
 
 /**
  * Adds the pets of a journal to those in memory; returns where its last complete line ends.
- * Skips incomplete lines: a power cut can leave zeros before old lines. Gaps in the ids reveal
- * missing pets.
+ * Skips incomplete lines: at a power cut, the disk may have written a block but not the one before
+ * it, which then reads as zeros. Gaps in the ids reveal missing pets.
  */
 export async function readJournal(file: FileHandle, memory: MemoryStore): Promise<number> {
   let number = 0
@@ -77,11 +77,11 @@ function keepNext(memory: MemoryStore, pet: Draft): void {
 
 /** Adds the pets of a JSON array, in whatever layout, to an empty store. */
 export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promise<void> {
-  const line = await readOwnLines(file, memory)
-  if (line === undefined) return
+  const foreignLine = await readOwnLines(file, memory)
+  if (foreignLine === undefined) return
   memory.reset([])
   const bytes = await file.readFile()
-  const items = naming(`from line ${line} on`, () => itemsIn(parseJsonBytes(bytes)))
+  const items = naming(`from line ${foreignLine} on`, () => itemsIn(parseJsonBytes(bytes)))
   for (const [index, item] of items.entries()) {
     naming(`item ${index + 1}`, () => memory.keep(readDraft(item)))
   }

@@ -78,7 +78,7 @@ class SnapshotStore implements LocalStore {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing !== undefined) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // which queues a task
+      this.#batch ??= this.#openBatch() // whose #enqueue() clears it first
       this.#batch.push({ pet, resolve })
     })
   }
@@ -87,13 +87,14 @@ class SnapshotStore implements LocalStore {
     const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
-      await this.#foldNow() // after a crash, the journal's pets would follow the fresh ones
+      await this.#foldNow() // a crash must not leave a journal of old pets with the fresh ones
       await this.#files.replace(fresh.values())
       this.#memory = fresh
     })
     return true
   }
 
+  /** Repairs the files if they could not be written. */
   async isWritable(): Promise<boolean> {
     if (this.#isFailing) {
       this.#repairing ??= this.#enqueue(() => this.#repairIfFailing()).finally(() => {

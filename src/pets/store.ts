@@ -32,12 +32,12 @@ export interface Budget {
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
 export class MemoryStore implements LocalStore {
-  readonly maxBytes: number
   bytes = 0
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  #pages = new Map<PageQuery, Page>() // not the last one, so they never change
+  // By the object of the query, see readListQuery(). Not the last page, so they never change.
+  readonly #pages = new Map<PageQuery, Page>()
   #pageBytes = 0
   #isClosed = false
   readonly #maxPageBytes: number
@@ -45,10 +45,9 @@ export class MemoryStore implements LocalStore {
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
-   * @param shared A budget with others. Kept pages are not in it, so there are none then.
+   * @param shared A budget with other stores. It does not count cached pages, so there are none.
    */
   constructor(maxBytes: number, report?: Report, shared?: Budget) {
-    this.maxBytes = maxBytes
     this.#report = report
     this.#maxPageBytes = shared ? 0 : Math.min(MAX_PAGE_BYTES, maxBytes / 8)
     this.#budget = shared ?? { maxBytes, bytes: 0 }
@@ -56,6 +55,10 @@ export class MemoryStore implements LocalStore {
 
   get size(): number {
     return this.#pets.size
+  }
+
+  get maxBytes(): number {
+    return this.#budget.maxBytes
   }
 
   /** The greatest id so far; 0 if there is none. */
@@ -71,7 +74,6 @@ export class MemoryStore implements LocalStore {
     for (const json of this.#pets.values()) yield json.toString()
   }
 
-  /** A page is cached by the object of its query. */
   page(query: PageQuery): Page {
     const kept = this.#pages.get(query)
     if (kept !== undefined) return kept
@@ -93,7 +95,7 @@ export class MemoryStore implements LocalStore {
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 
-  /** Whether a pet fits after others, not yet kept, of so many bytes. */
+  /** Whether a pet fits in addition to others of `bytesBefore`, which are not kept yet. */
   hasRoom(draft: Draft, bytesBefore = 0): boolean {
     const bytes = this.#budget.bytes + bytesBefore + bytesOf(draft)
     return bytes <= this.maxBytes && draft.id <= MAX_ID
@@ -118,20 +120,20 @@ export class MemoryStore implements LocalStore {
 
   reset(pets: readonly Seed[]): boolean {
     // Filled next to the old pets, which stay if the new ones do not fit.
+    if (this.#isClosed) throw new Error('the store is closed')
     const { maxBytes } = this
-    const others = { maxBytes, bytes: this.#budget.bytes - this.bytes }
-    const fresh = new MemoryStore(maxBytes, undefined, others)
+    const withoutOld = { maxBytes, bytes: this.#budget.bytes - this.bytes }
+    const fresh = new MemoryStore(maxBytes, undefined, withoutOld)
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
     this.#grow(fresh.bytes - this.bytes)
-    this.#pages = fresh.#pages
-    this.#pageBytes = 0
+    this.#clearPages()
     return true
   }
 
   isWritable(): boolean {
-    return true
+    return !this.#isClosed
   }
 
   close(): void {
@@ -148,17 +150,19 @@ export class MemoryStore implements LocalStore {
   #keepPage(query: PageQuery, page: Page): void {
     const bytes = 2 * page.json.length + PAGE_OVERHEAD
     if (bytes > this.#maxPageBytes) return
-    if (this.#pageBytes + bytes > this.#maxPageBytes) {
-      this.#pages.clear()
-      this.#pageBytes = 0
-    }
+    if (this.#pageBytes + bytes > this.#maxPageBytes) this.#clearPages()
     this.#pages.set(query, page)
     this.#pageBytes += bytes
   }
 
+  #clearPages(): void {
+    this.#pages.clear()
+    this.#pageBytes = 0
+  }
+
   #warn(): void {
-    const limit = `${this.maxBytes} bytes of the store`
-    this.#report?.('warn', `pets take 80 % of the ${limit}, beyond which creates get 507`)
+    const limit = `${WARN_AT * 100} % of the ${this.maxBytes} bytes of the store`
+    this.#report?.('warn', `pets take ${limit}, beyond which creates get 507`)
     this.#report = undefined
   }
 }

@@ -74,7 +74,7 @@ function checkFault(input: unknown): asserts input is Fault {
 
 interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
-  seen: number // requests that matched it, failed or not
+  seen: number // requests that matched it, failed or not, but by no earlier fault
 }
 
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
@@ -121,7 +121,7 @@ export class Faults {
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
     const { signal } = this.#cleared
-    setMaxListeners(0, signal) // each request that is delayed listens
+    setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     if (fault.hangUp || (fault.delay !== undefined && signal.aborted)) return undefined
@@ -129,7 +129,7 @@ export class Faults {
     return reply && spoil(reply, fault)
   }
 
-  /** The first fault that applies. Counts the request for each fault that it matches. */
+  /** The first fault that applies. Counts the request for each matching fault up to that one. */
   #faultFor(operation: string, petId: string): Pending | undefined {
     for (const pending of this.#pending) {
       const { fault } = pending
@@ -162,11 +162,12 @@ const MESSAGE = 'A test asked for this fault'
 /** What replaces the operation's response, if anything does. */
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
-  // A write whose response is cut is not carried out, unless it is `done`.
-  const isNotReplaced = done || body === undefined || (body === 'cut' && method === 'GET')
-  if (status === undefined && isNotReplaced) return undefined
+  // A write whose response is spoilt is not carried out, unless it is `done`.
+  const replaces = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
+  if (status === undefined && !replaces) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
+  // What spoil() garbles can have any status.
   return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
 }
 

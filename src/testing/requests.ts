@@ -1,5 +1,5 @@
 import type { Keyring } from '../http/bearer.ts'
-import { NO_BODY, type RequestHead, type RequestRecord } from '../http/dispatch.ts'
+import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
@@ -21,7 +21,7 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
-// Any other scheme may be a secret. A scheme may stand alone.
+// Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
@@ -32,18 +32,18 @@ export class RequestLog {
   readonly #maxLength: number
   readonly #keyring: Keyring
   readonly #waits = new Set<Wait>()
-  // In the order of arrival; undefined while they are in flight.
+  // By the head object, in the order of arrival; undefined while they are in flight.
   readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
-  readonly #budgets: readonly Budget[] // of their size: its own, and that of all stores
+  readonly #budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 }
+  readonly #shared: Budget | undefined // of all stores
   #clearedAt = 0
   #isClosed = false
 
   constructor(maxLength: number, keyring: Keyring, shared?: Budget) {
     this.#maxLength = maxLength
     this.#keyring = keyring
-    const own = { maxBytes: MAX_SIZE, bytes: 0 }
-    this.#budgets = shared ? [own, shared] : [own]
+    this.#shared = shared
   }
 
   get requests(): RecordedRequest[] {
@@ -51,8 +51,11 @@ export class RequestLog {
   }
 
   clear(): void {
-    this.#dropOldest(0)
-    this.#requests.clear() // of those in flight
+    for (const request of this.#requests.values()) {
+      if (request !== undefined) this.#grow(-sizeOf(request))
+    }
+    this.#requests.clear()
+    this.#count = 0
     this.#clearedAt = performance.now()
   }
 
@@ -113,18 +116,18 @@ export class RequestLog {
   }
 
   /** Adds a request, unless it could not be read or began before the last `clear`. */
-  add(record: RequestRecord): void {
+  add(record: RequestOutcome): void {
     const { head, operation = '', key = null, content = NO_BODY } = record
     const { reply, started = 0, ms } = record
     if (head === undefined) return
     if (started < this.#clearedAt) return void this.#requests.delete(head)
-    const { redact } = this.#keyring
+    const redact = (text: string) => this.#keyring.redact(text)
     const { path, query } = readTarget(head.target)
     const { parameters, members } = violationsOf(operation, query, content)
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization'
-        ? `${value} `.replace(CREDENTIALS, '$1[redacted]')
+        ? `${value} `.replace(CREDENTIALS, '$1[redacted]') // a scheme may stand alone
         : redact(`${value}`),
     ])
     const request: RecordedRequest = {
@@ -142,24 +145,30 @@ export class RequestLog {
     this.#requests.set(head, request)
     this.#count++
     this.#grow(sizeOf(request))
-    this.#dropOldest(this.#maxLength)
+    this.#dropOldest()
     for (const wait of this.#waits) wait()
   }
 
   #grow(bytes: number): void {
-    for (const budget of this.#budgets) budget.bytes += bytes
+    this.#budget.bytes += bytes
+    if (this.#shared !== undefined) this.#shared.bytes += bytes
   }
 
-  #dropOldest(maxLength: number): void {
+  #dropOldest(): void {
     for (const [head, request] of this.#requests) {
-      const isOver = this.#budgets.some(({ bytes, maxBytes }) => bytes > maxBytes)
-      if (this.#count <= maxLength && !isOver) return
+      // The latest one stays, even if the stores of other keys take all room.
+      const isAboveShare = this.#count > 1 && isAbove(this.#shared)
+      if (this.#count <= this.#maxLength && !isAbove(this.#budget) && !isAboveShare) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--
       this.#grow(-sizeOf(request))
     }
   }
+}
+
+function isAbove(budget?: Budget): boolean {
+  return budget !== undefined && budget.bytes > budget.maxBytes
 }
 
 function sizeOf(request: RecordedRequest): number {

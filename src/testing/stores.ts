@@ -6,7 +6,7 @@ import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
 import type { RequestLog } from './requests.ts'
 
-/** What each key has to itself where it has a store of its own, and else all keys together. */
+/** The part of a Core that stores need: what a key has to itself, or else all keys together. */
 export interface Tenant {
   readonly options: Options
   readonly keyring: Keyring
@@ -58,24 +58,20 @@ export class Stores<T extends Tenant> {
     return this.#budget.bytes
   }
 
-  /** The index of a key, as below. Throws a TypeError if it is not valid. */
-  check(key: string): number {
-    const index = isString(key) ? this.#indexOf(key) : undefined
-    if (index === undefined) throw misuse('key must be a valid API key')
-    return index
+  /** Throws a TypeError if a key is not valid. */
+  check(key: string): void {
+    if (!isString(key) || !this.#isValid(key)) throw misuse('key must be a valid API key')
   }
 
-  /** The index of a valid key or, where any is valid, that of the next tenant. */
-  #indexOf(key: string): number | undefined {
+  #isValid(key: string): boolean {
     const { context, keyring } = this.#shared
-    if (!context.isAnyKeyValid) return keyring.indexOf(key)
-    return isApiKey(key) ? this.#opened : undefined
+    return context.isAnyKeyValid ? isApiKey(key) : keyring.indexOf(key) !== undefined
   }
 
   /** The valid key in an `Authorization` header. */
   keyIn(authorization?: string): string | undefined {
     const key = tokenOf(authorization)
-    return this.#indexOf(key) === undefined ? undefined : key
+    return this.#isValid(key) ? key : undefined
   }
 
   /** The tenant of a key. Throws a TypeError if it is not valid. */
@@ -88,9 +84,10 @@ export class Stores<T extends Tenant> {
 
   /** Called when the keyring has other keys: from now on, no others are valid. */
   onKeysReplaced(): void {
-    this.#shared.context.isAnyKeyValid = false
+    const { context, keyring: all } = this.#shared
+    context.isAnyKeyValid = false
     for (const [key, { keyring }] of this.#tenants) {
-      const index = this.#indexOf(key)
+      const index = all.indexOf(key)
       if (index === undefined) this.close(key)
       else keyring.replace([key], index)
     }
@@ -111,14 +108,17 @@ export class Stores<T extends Tenant> {
   }
 
   #openFor(key: string): T {
-    const index = this.check(key)
+    this.check(key)
     for (const longestUnused of this.#tenants.keys()) {
       if (this.#budget.bytes + this.#newBytes <= this.#budget.maxBytes) break
       this.close(longestUnused)
       this.#warn('stores that were closed, the longest unused first, to make room for others')
     }
-    this.#budget.bytes += TENANT_OVERHEAD
+    const { context, keyring: all } = this.#shared
+    // Where any key is valid, the list has no place for it: the order of opening stands in.
+    const index = context.isAnyKeyValid ? this.#opened : all.indexOf(key)
     this.#opened++
-    return this.#open(new Keyring([key], index), this.#budget)
+    this.#budget.bytes += TENANT_OVERHEAD
+    return this.#open(new Keyring([key], index, all), this.#budget)
   }
 }

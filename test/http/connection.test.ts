@@ -183,7 +183,7 @@ describe('a client that does not read', within, () => {
   }
 
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
-    const petstore = await start(t, { pets }, { heldBytes: 5_000_000 })
+    const petstore = await start(t, { pets }, { maxHeldBytes: 5_000_000 })
     const greedy = await open(t, petstore, PAGE, 'unread')
     const modest = await open(t, petstore, get('/v1/pets?limit=10'), 'unread')
     while (petstore.requests.length < 2) await turn()
@@ -193,7 +193,7 @@ describe('a client that does not read', within, () => {
   })
 
   test('is not reset for what other clients have read', async (t) => {
-    const petstore = await start(t, { pets }, { heldBytes: 15_000_000 })
+    const petstore = await start(t, { pets }, { maxHeldBytes: 15_000_000 })
     const slow = await open(t, petstore, PAGE, 'unread')
     for (let count = 0; count < 4; count++) {
       const quick = await open(t, petstore, PAGE)
@@ -252,7 +252,7 @@ describe('pipelined requests', within, () => {
   })
 
   test('are reset if they hold the most when all together exceed the bound', async (t) => {
-    const petstore = await start(t, {}, { heldBytes: 2_500_000 }) // 100 hold about 1.6 MB
+    const petstore = await start(t, {}, { maxHeldBytes: 2_500_000 }) // 100 hold about 1.6 MB
     petstore.inject({ operation: 'listPets', delay: LONG, times: 'always' })
     const small = await open(t, petstore, get() + get())
     const large = [await open(t, petstore, PIPELINE), await open(t, petstore, PIPELINE)]
@@ -274,7 +274,7 @@ test('a tunnel that its client resets harms nobody', async (t) => {
 
 for (const [what, target] of Object.entries({ idle: '/livez', 'in-flight': '/v1/pets' })) {
   test(`${what} connections are reset if their headers exceed the bound`, within, async (t) => {
-    const petstore = await start(t, { delay: LONG }, { heldBytes: 100_000 })
+    const petstore = await start(t, { delay: LONG }, { maxHeldBytes: 100_000 })
     const small = await open(t, petstore, get('/livez'))
     await assertNext(small, 200)
     const large = Array.from({ length: 10 }, () => open(t, petstore, get(target, `X: ${LARGE}`)))
@@ -285,7 +285,7 @@ for (const [what, target] of Object.entries({ idle: '/livez', 'in-flight': '/v1/
 }
 
 test('idle connections do not keep the bodies of their requests', async (t) => {
-  const petstore = await start(t, {}, { heldBytes: 200_000 })
+  const petstore = await start(t, {}, { maxHeldBytes: 200_000 })
   const body = JSON.stringify({ name: 'x'.repeat(50_000), categoryId: 1 })
   const connections: RawConnection[] = []
   for (let count = 0; count < 10; count++) {
@@ -300,7 +300,7 @@ test('idle connections do not keep the bodies of their requests', async (t) => {
 })
 
 test('a body counts while its request is delayed and another one waits', within, async (t) => {
-  const petstore = await start(t, { delay: 600_000 }, { heldBytes: 100_000 })
+  const petstore = await start(t, { delay: 600_000 }, { maxHeldBytes: 100_000 })
   const body = JSON.stringify({ name: 'x'.repeat(60_000), categoryId: 1 })
   const connections = await Promise.all([1, 2].map(() => open(t, petstore, post(body) + get())))
   await Promise.race(connections.map(({ closed }) => closed))
@@ -320,7 +320,7 @@ test('close() ends although each connection brings another one', within, async (
 
 describe('an incomplete body', within, () => {
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
-    const petstore = await start(t, {}, { heldBytes: 100_000 })
+    const petstore = await start(t, {}, { maxHeldBytes: 100_000 })
     const openWith = async (size: number) => {
       const connection = await open(t, petstore, postHead(60_500, 'Expect: 100-continue'))
       await assertNext(connection, 100)

@@ -228,9 +228,9 @@ describe('beyond maxConnections', within, () => {
     await petstore.close()
     const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
     assert.deepEqual(warnings, [
-      'idle connections closed to make room, for 2 are open: 1',
-      'idle connections closed to make room, for 2 are open: 1',
-      'new connections closed, for all 2 are in use: 3',
+      'idle connections closed to make room, because 2 are open: 1',
+      'idle connections closed to make room, because 2 are open: 1',
+      'new connections closed, because all 2 are in use: 3',
       'connections that the system refused (accept EMFILE): 1',
     ])
   })

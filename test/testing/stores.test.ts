@@ -259,6 +259,18 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
+  test('the latest request of a key stays, even if another key has taken all room', async (t) => {
+    const petstore = await shared(t, { maxStore: 2 * STORE_BYTES + BYTES_OF_REX })
+    await list(petstore, BEN, 200)
+    await petstore.of(ANN).add([REX])
+    for (const query of ['first', 'second'])
+      await check(petstore, 'GET', `/v1/pets?${query}`, 200, { headers: bearer(BEN) })
+    assert.deepEqual(
+      petstore.of(BEN).requests.map(({ query }) => query),
+      ['second'],
+    )
+  })
+
   test('the requests of a key take at most 16 Mi characters, in whatever room', async (t) => {
     const petstore = await shared(t, { maxStore: 2 ** 25, maxBody: 2 ** 20 })
     const { url } = petstore
@@ -338,10 +350,12 @@ test('the log has the number of each key, and no key', async (t) => {
   const petstore = await shared(t, { log: 'json', logStream, apiKeys: [ANN, BEN] })
   for (const key of [BEN, ANN, BEN]) await list(petstore, key, 200)
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 401, { headers: bearer('another-key') })
+  await check(petstore, 'GET', `/v1/pets/${BEN}`, 404, { headers: bearer(ANN) })
+  assert.equal(petstore.of(ANN).requests.at(-1)?.path, '/v1/pets/[key]')
   petstore.replaceKeys([BEN])
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 404, { headers: bearer(BEN) })
   await petstore.log.flush()
-  assert.deepEqual(keysIn(logStream), [1, 0, 1, undefined, 0])
+  assert.deepEqual(keysIn(logStream), [1, 0, 1, undefined, 0, 0])
   for (const key of [ANN, BEN]) assert.ok(!logStream.text.includes(key))
 })
 
