@@ -286,6 +286,9 @@ test('the option journal limits the recorded requests, 1,000 by default', async 
     assert.deepEqual(queries(petstore), expected)
     petstore.clearFaults()
     await inFlight
+    petstore.clearRequests()
+    await petstore.fetch(`${petstore.url}/?last`)
+    assert.deepEqual(queries(petstore), recorded > 0 ? ['last'] : [])
   }
 })
 
