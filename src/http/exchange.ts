@@ -68,6 +68,7 @@ export class Exchange implements Received {
     let length = 0
     if (this.#isExpecting) res.writeContinue()
     this.#isExpecting = false
+    req.read(0) // marks the request as read; node cleans up after others, which takes longer
     return new Promise((resolve) => {
       req.on('data', (chunk: Buffer) => {
         const start = length
