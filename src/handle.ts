@@ -55,7 +55,7 @@ export class PetstoreHandle implements Petstore {
     this.#isOfKey = key !== undefined
   }
 
-  /** What its key has to itself, or else all keys together. */
+  /** With `storePerKey`, what its key has to itself, opened anew if need be; else the whole. */
   get #tenant(): Core {
     return this.#core.stores?.of(this.apiKey) ?? this.#core
   }

@@ -68,8 +68,8 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const server = makeServer(core, core.service, limits)
   try {
     if (pets.length > 0) {
-      if (store.size === 0) await replacePets(store, pets, options) // of a new snapshot
-      if (options.store) await withStorageCode(store.get(1)) // its first use fills it
+      if (store.size === 0) await replacePets(store, pets, options) // an empty snapshot
+      if (options.store) await withStorageCode(store.get(1)) // fills it, as any first use
     }
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
@@ -116,16 +116,18 @@ function assemble(base: Base, store: Context['store']): Core {
   return base.options.storePerKey ? withStorePerKey(core) : core
 }
 
-/** @param budget Of all stores, if there is one for each key: this is then one of them. */
-function coreOf(base: Base, store: Context['store'], budget?: Budget): Core {
+/** @param ofRequests A budget with the recorded requests of other stores. */
+function coreOf(base: Base, store: Context['store'], ofRequests?: Budget): Core {
   const { options, keyring, log } = base
-  const { basePath, cors, maxBody, journal, storePerKey, hasGeneratedKey } = options
+  const { basePath, cors, maxBody, journal: maxRecorded, storePerKey, hasGeneratedKey } = options
   const isAnyKeyValid = storePerKey && hasGeneratedKey
-  const context: Context = { ...options, store, isAnyKeyValid, isDraining: false }
+  const { page, strict, getPetState } = options
+  const switches = { page, strict, getPetState, isAnyKeyValid, isDraining: false }
+  const context: Context = { basePath, store, ...switches }
   const table = routes(context)
-  if (options.strict) makeStrict(table)
+  if (strict) makeStrict(table) // before the faults, which apply to what it refuses, too
   const faults = new Faults(table, options.delay)
-  const requestLog = new RequestLog(journal, keyring, budget)
+  const requestLog = new RequestLog(maxRecorded, keyring, ofRequests)
   const record = (request: RequestOutcome) => {
     log.request?.(request)
     requestLog.add(request)
@@ -138,8 +140,8 @@ function coreOf(base: Base, store: Context['store'], budget?: Budget): Core {
     maxBody,
     refuse,
     onBug: (error) => log.event('error', inspect(error)),
-    begin: journal === 0 ? undefined : requestLog.begin,
-    record: journal === 0 ? log.request : record,
+    begin: maxRecorded === 0 ? undefined : requestLog.begin,
+    record: maxRecorded === 0 ? log.request : record,
   }
   return { ...base, context, faults, requestLog, service }
 }
@@ -150,10 +152,10 @@ function coreOf(base: Base, store: Context['store'], budget?: Budget): Core {
  */
 function withStorePerKey(core: Core): Core {
   const { options, logFor, log } = core
-  const stores = new Stores(core, (keyring, budget) => {
-    const store = new MemoryStore(options.maxStore, undefined, budget)
+  const stores = new Stores(core, (keyring, ofPets, ofRequests) => {
+    const store = new MemoryStore(options.maxStore, undefined, ofPets)
     store.reset(options.pets)
-    return coreOf(baseOf(options, logFor, keyring), store, budget)
+    return coreOf(baseOf(options, logFor, keyring), store, ofRequests)
   })
   const keyless: Service = { ...core.service, begin: undefined, record: log.request }
   const pick = ({ target, headers }: RequestHead) => {

@@ -97,8 +97,8 @@ export interface Petstore extends AsyncDisposable {
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
   /**
-   * The latest requests, in order of arrival: at most 16 Mi characters, and with `storePerKey` what
-   * `maxStore` leaves, but always one. Each access makes a copy.
+   * The latest requests, in order of arrival: at most 16 Mi characters, and with `storePerKey` an
+   * eighth of `maxStore` for all keys, but one each. Each access makes a copy.
    */
   readonly requests: RecordedRequest[]
   /** The faults still to come, with the `times` that are left. Each access makes a copy. */

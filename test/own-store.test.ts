@@ -138,6 +138,9 @@ test('filling it is tried again after a failure', async () => {
   await using petstore = createPetstore({ store, pets: [REX] })
   const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
   assert.deepEqual([(await list()).status, (await list()).status], [503, 503])
+  await assert.rejects(petstore.add([REX]), {
+    message: 'Cannot add pet 1 of 1: it could not be stored',
+  })
   store.failing = undefined
   assert.match(await (await list()).text(), /^\[\{"id":1/)
 })

@@ -23,7 +23,10 @@ export function openapi(variant: Variant): Handler {
   }
 }
 
-/** The file describes every variant at /v1; this removes what does not apply. */
+/**
+ * The file describes every variant; this removes what does not apply. There, `/v1` is always the
+ * base path, and `are ignored` always what becomes of what `strict` refuses.
+ */
 function describe(variant: Variant): Document {
   const json = readText('openapi.json').replaceAll('/v1', variant.basePath)
   const outcome = variant.strict ? 'get a 400' : 'are ignored'
@@ -65,7 +68,7 @@ function readPage(): Reply & { body: string } {
   return { status: 200, type: 'text/html; charset=utf-8', headers, body }
 }
 
-/** The hash by which the policy allows an element (CSP Level 3 §2.3.1). */
+/** The hash by which the policy allows the only element of a name (CSP Level 3 §2.3.1). */
 function hashOf(name: string, html: string): string {
   const [, text = ''] = html.split(new RegExp(`</?${name}>`))
   return `'sha256-${hash('sha256', text, 'base64')}'`

@@ -85,6 +85,7 @@ export function livez(): Handler {
   return () => OK
 }
 
+/** GET /readyz: while it fails, a snapshot is repaired by this, too. */
 export function readyz(context: Context): Handler {
   return async () => {
     if (context.isDraining) return refuse('draining')

@@ -1,12 +1,13 @@
 import type { Handler, Route } from '../http/router.ts'
 import { openapi, website } from './documents.ts'
+import type { RecordedOperation } from '../types.ts'
 import type { Context } from './operations.ts'
 import { createPet, getPet, listOrders, listPets, livez, readyz } from './operations.ts'
 
 type Row = readonly [
   method: Route['method'],
   path: string,
-  operation: string,
+  operation: RecordedOperation | 'livez' | 'readyz',
   handler: (context: Context) => Handler,
   access?: Route['access'],
 ]

@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Exchange, OwnConnection } from './exchange.ts'
+import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
 // Generous estimates: a waiting request with its share of the chunk it came in, and the overhead of
@@ -16,7 +16,7 @@ export interface ServerOptions extends Limits {
 }
 
 /** An open connection of our own server. */
-export class Connection implements OwnConnection {
+export class Connection implements ServerConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly touch: () => void
@@ -52,7 +52,7 @@ export class Connection implements OwnConnection {
   begin(exchange: Exchange): void {
     const { isIdle, latest: before } = this // as they were before this request
     this.latest = exchange
-    this.#headBytes = 0
+    this.#headBytes = exchange.head.target.length
     for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
     if (before === undefined || isIdle) return this.#run(exchange)
     this.waiting.add(exchange)
@@ -155,8 +155,7 @@ export class Connections {
 /**
  * The class of a server's requests. Node parses all that it has read from a socket, which may be
  * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so the
- * request after the last one of a connection is disguised as one. As the connection is ending, the
- * server ignores it.
+ * request after the last one of a connection is disguised as one, which HttpServer then ignores.
  */
 export function requestClassOf({ open }: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {

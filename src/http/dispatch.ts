@@ -15,11 +15,11 @@ export interface Received {
   readonly head: RequestHead
   readonly started: number // by performance.now()
   readonly remote?: string | undefined // the client's address
+  readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
   // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
   content?: Buffer | undefined // the body, once read
-  readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
 }
 
 /** A request and what became of it. One that could not be read has no head. */
@@ -35,7 +35,7 @@ export interface Service {
   /** Where each key has a store of its own: the service for the key of a request. */
   readonly pick?: ((head: RequestHead) => Service) | undefined
   readonly router: Router
-  /** Under the base path: the index of the key, why it is refused, or undefined to need none. */
+  /** Under the base path: the index of the key, what is wrong, or undefined if none is needed. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
   readonly cors: readonly string[] // the origins whose scripts may call, or `*`
   readonly maxBody: number

@@ -6,8 +6,8 @@ import { malformedProblem } from './malformed.ts'
 import { type Reply, respond } from './respond.ts'
 import type { Route } from './router.ts'
 
-/** A connection of our own server, as its exchanges see it. */
-export interface OwnConnection {
+/** A connection of HttpServer, as its exchanges see it. */
+export interface ServerConnection {
   readonly keepAlive: number // milliseconds that it is kept while it is idle
   touch(): void // called when it holds more, and after the response
 }
@@ -22,21 +22,27 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
-  arrived: Buffer = NO_BODY // the part of the body that has, and room for more
+  arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
-  readonly #connection: OwnConnection | undefined // undefined on a user's server
+  readonly #connection: ServerConnection | undefined // undefined on a user's server
   #isExpecting: boolean // 100-continue, which only a wanted body gets
   #isOver = false // there was a response, or there will be none
 
-  constructor(service: Service, req: IncomingMessage, res: ServerResponse, own?: OwnConnection) {
+  constructor(
+    service: Service,
+    req: IncomingMessage,
+    res: ServerResponse,
+    connection?: ServerConnection,
+  ) {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     this.#service = service.pick?.(this.head) ?? service
-    this.#connection = own
+    this.#connection = connection
     this.remote = req.socket.remoteAddress
     // On a user's server, node has sent the 100 already.
-    this.#isExpecting = own !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
+    this.#isExpecting =
+      connection !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
   }
 
   process(): void {
@@ -68,7 +74,7 @@ export class Exchange implements Received {
     let length = 0
     if (this.#isExpecting) res.writeContinue()
     this.#isExpecting = false
-    req.read(0) // marks the request as read; node cleans up after others, which takes longer
+    req.read(0) // marks it as read, or node would clean up after the response, which takes longer
     return new Promise((resolve) => {
       req.on('data', (chunk: Buffer) => {
         const start = length

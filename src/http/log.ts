@@ -194,7 +194,7 @@ function escaped(unit: string): string {
 }
 
 /**
- * Rate-limits an event: the first at once, then one count per 10 s, with the latest of its details.
+ * Rate-limits events: the first at once, then each every 10 s, with its count and latest detail.
  */
 export function countingReport(log: Log, level: LogLevel): (what: string, detail?: string) => void {
   const events = new Map<string, { count: number; detail: string }>()

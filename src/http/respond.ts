@@ -88,7 +88,7 @@ function sendsHeaderMember(): boolean {
   return sent.join('') === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte: headers must be Latin-1, without breaks. */
+/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1 and one line. */
 export function responseText(
   reply: Reply,
   length: number,

@@ -47,7 +47,7 @@ export class Router {
     this.basePath = basePath
     for (const route of table) {
       const secured = route.access === undefined
-      const fullPath = (secured ? basePath + route.path : route.path).replace(/\{.*/, '%')
+      const fullPath = (secured ? basePath + route.path : route.path).replace(/\{\w+\}$/, '%')
       const routes = this.#resources.get(fullPath)?.routes ?? new Map<string, Route>()
       routes.set(route.method, route)
       this.#resources.set(fullPath, { secured, routes, param: '' })

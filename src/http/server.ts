@@ -139,7 +139,10 @@ export class HttpServer {
     if (connection.waiting.size > this.#options.maxPipelined) connection.socket.destroy()
   }
 
-  /** Responds to CONNECT, after which node no longer reads the socket or watches its time-out. */
+  /**
+   * Responds to CONNECT, after which node no longer reads the socket or watches its time-out. What
+   * requestClassOf() disguises comes here, too: #fail() ignores it.
+   */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()

@@ -77,14 +77,14 @@ async function waitForOrRefuse(file: string, path: string, isBefore: boolean): P
     if (answer !== '' && (isBefore || !isContender)) {
       throw new Error(`${file} is in use by ${answer.slice(isContender ? 1 : 0)}`)
     }
-    // The contender is giving up or, if it says nothing, out of file descriptors.
+    // The contender is giving up. If it closed without a word, it is out of file descriptors.
     await wait(RETRY_DELAY)
     answer = await ask(path)
   }
   await rm(path, { force: true })
 }
 
-/** Who a socket belongs to; undefined if it is dead. A silent owner still counts as an owner. */
+/** Who a socket belongs to; empty if it closed without a word, undefined if it is dead. */
 async function ask(path: string): Promise<string | undefined> {
   const socket = connect(path)
   socket.setTimeout(ANSWER_TIMEOUT, () => socket.destroy(new Error('no answer')))
@@ -92,7 +92,7 @@ async function ask(path: string): Promise<string | undefined> {
     return await text(socket)
   } catch (error) {
     if (hasCode(error, 'ECONNREFUSED', 'ECONNRESET', 'ENOENT')) return undefined
-    return `a process that does not say who it is: ${messageOf(error)}`
+    return `a process that does not say who it is: ${messageOf(error)}` // still an owner
   }
 }
 

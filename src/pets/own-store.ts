@@ -1,9 +1,8 @@
 import type { Added, Awaitable, NewPet, Store } from '../types.ts'
 import type { Seed } from './pet.ts'
+import { FAILED } from './store.ts'
 
 type Report = (failure: unknown) => void
-
-const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
 /** A store of the user's, filled on its first use. Its `add` and `isWritable` never reject. */
 export function ownStore(store: Store, initial: readonly Seed[], report: Report): Store {
@@ -29,7 +28,7 @@ export function ownStore(store: Store, initial: readonly Seed[], report: Report)
     get: (id) => ask(() => store.get(id)),
     reset: (pets) => ask(() => store.reset(pets)),
     isWritable: () => ask(() => store.isWritable()).catch(() => false),
-    add: (pet) => ask(() => addTo(store, pet, report)).catch(() => UNKNOWN),
+    add: (pet) => ask(() => addTo(store, pet, report)).catch(() => FAILED),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing
@@ -38,9 +37,14 @@ export function ownStore(store: Store, initial: readonly Seed[], report: Report)
 }
 
 async function addTo(store: Store, pet: NewPet, report: Report): Promise<Added> {
-  const added = await store.add(pet)
-  if (!added.ok && added.cause !== undefined) report(added.cause)
-  return added
+  try {
+    const added = await store.add(pet)
+    if (!added.ok && added.cause !== undefined) report(added.cause)
+    return added
+  } catch (error) {
+    report(error)
+    return { ok: false, reason: 'outcome_unknown' }
+  }
 }
 
 async function fillIfEmpty(store: Store, initial: readonly Seed[]): Promise<void> {

@@ -22,7 +22,7 @@ export class SnapshotFiles {
   // What the files were when this server last wrote them, to notice that others did.
   #snapshotStats: Stats | undefined
   #journalStats: Stats | undefined
-  #isNameUnsynced = false // after a rename that a power cut may undo
+  #isHalfPlaced = false // from a rename until the names and the journal are on disk
 
   constructor(path: string, report: Report) {
     this.path = path
@@ -53,6 +53,7 @@ export class SnapshotFiles {
       await this.fold(memory.values()) // proves that FILE can be replaced
     } catch (error) {
       await unlink(`${this.path}.new`).catch(ignoreMissing)
+      // A full disk stops no start: the old files hold every pet.
       if (this.#snapshotStats === undefined || !isNoRoom(error)) {
         throw new Error(`${this.path} cannot be replaced: ${messageOf(error)}`)
       }
@@ -95,12 +96,12 @@ export class SnapshotFiles {
   /** Puts the next snapshot in place. Empties the journal unless anything was added meanwhile. */
   async place(next: Stats): Promise<void> {
     await this.#keepForeign()
-    this.#isNameUnsynced = true
+    this.#isHalfPlaced = true
     await rename(`${this.path}.new`, this.path)
     this.#snapshotStats = next
     await this.#syncNames()
-    this.#isNameUnsynced = false
     if (this.unfoldedBytes === 0) await this.#openJournal(0)
+    this.#isHalfPlaced = false
   }
 
   async fold(pets: Iterable<string>): Promise<void> {
@@ -130,11 +131,7 @@ export class SnapshotFiles {
 
   /** Folds unless the journal is empty and the files are in order. */
   async complete(pets: Iterable<string>): Promise<void> {
-    const check = this.#check().then(
-      () => true,
-      () => false,
-    )
-    const isInOrder = this.#size === 0 && (await check)
+    const isInOrder = this.#size === 0 && (await this.#isInOrder())
     if (!isInOrder) await this.fold(pets)
   }
 
@@ -187,16 +184,19 @@ export class SnapshotFiles {
       this.#size += bytesWritten
       at += bytesWritten
     }
-    await Promise.all([this.#journal.datasync(), this.#check()])
+    const [isInOrder] = await Promise.all([this.#isInOrder(), this.#journal.datasync()])
+    if (!isInOrder) throw new Error('the files are not as this server left them')
   }
 
-  /** Rejects unless both files are in place and as this server left them. */
-  async #check(): Promise<void> {
-    const [snapshot, journal] = await Promise.all([stat(this.path), stat(`${this.path}.journal`)])
-    const isOwn = journal.dev === this.#journalStats?.dev && journal.ino === this.#journalStats.ino
-    const isWhole = journal.size === this.#size && !this.#isNameUnsynced
-    if (isOwn && isWhole && isSame(snapshot, this.#snapshotStats)) return
-    throw new Error('the files are not as this server left them')
+  /** Whether both files are in place, and as this server left them. */
+  async #isInOrder(): Promise<boolean> {
+    const statsOf = (path: string) => stat(path).catch(ignoreMissing)
+    const paths = [this.path, `${this.path}.journal`]
+    const [snapshot, journal] = await Promise.all(paths.map(statsOf))
+    const { dev, ino } = this.#journalStats ?? {}
+    const isOwn = journal?.dev === dev && journal?.ino === ino
+    const isWhole = journal?.size === this.#size && !this.#isHalfPlaced
+    return isOwn && isWhole && isSame(snapshot, this.#snapshotStats)
   }
 
   /** Keeps somebody else's file under another name. */
@@ -216,9 +216,9 @@ export class SnapshotFiles {
   }
 }
 
-function isSame(found: Stats, own: Stats | undefined): boolean {
+function isSame(found: Stats | undefined, own: Stats | undefined): boolean {
   const members = ['dev', 'ino', 'size', 'mtimeMs'] as const
-  return members.every((member) => found[member] === own?.[member])
+  return members.every((member) => found?.[member] === own?.[member])
 }
 
 function isNoRoom(error: unknown): boolean {

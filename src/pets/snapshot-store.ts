@@ -202,7 +202,7 @@ class SnapshotStore implements LocalStore {
   }
 
   async #foldNow(): Promise<void> {
-    await this.#placeNext().catch(() => {})
+    await this.#placeNext().catch(() => {}) // then the old files stand, and are completed
     await this.#files.complete(this.values())
   }
 
@@ -215,7 +215,10 @@ class SnapshotStore implements LocalStore {
     this.#files.report('info', `${this.#files.path} can be written again`)
   }
 
-  /** Cleans up at once, before anything is refused: no restart may show what was refused. */
+  /**
+   * Cleans up at once, before anything is refused: no restart may show what was refused. If that
+   * fails, too, the next repair does it.
+   */
   async #fail(error: unknown): Promise<void> {
     if (this.#isFailing) return
     this.#isFailing = true

@@ -88,7 +88,7 @@ export class MemoryStore implements LocalStore {
     return page
   }
 
-  /** A seed that has an id keeps it. */
+  /** A seed that has an id keeps it. That of a client has none: validateNewPet() drops it. */
   add(pet: Seed): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)

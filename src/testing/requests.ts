@@ -156,7 +156,7 @@ export class RequestLog {
 
   #dropOldest(): void {
     for (const [head, request] of this.#requests) {
-      // The latest one stays, even if the stores of other keys take all room.
+      // The latest one stays, even if the requests of other keys take all room.
       const isAboveShare = this.#count > 1 && isAbove(this.#shared)
       if (this.#count <= this.#maxLength && !isAbove(this.#budget) && !isAboveShare) return
       if (request === undefined) continue

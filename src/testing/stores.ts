@@ -23,21 +23,24 @@ export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<
   return context.store.close()
 }
 
-/** Bytes counted for a tenant beyond its pets and recorded requests. */
+/** Bytes counted for a tenant beyond its pets. */
 const TENANT_OVERHEAD = 16 * 2 ** 10
+
+type Open<T> = (keyring: Keyring, ofPets: Budget, ofRequests: Budget) => T
 
 /** A tenant for each key, opened on first use; where there is no room, in place of others. */
 export class Stores<T extends Tenant> {
   readonly #shared: T
-  readonly #open: (keyring: Keyring, budget: Budget) => T
+  readonly #open: Open<T>
   readonly #newBytes: number // that a new tenant takes
-  readonly #budget: Budget
+  readonly #budget: Budget // of all pets, and what else a tenant takes
+  readonly #requests: Budget // of all recorded requests
   readonly #warn: (what: string) => void
   readonly #tenants = new Map<string, T>() // by key, the longest unused first
   #opened = 0
 
   /** @param shared Has the keys, and the pets of a new tenant, for which there must be room. */
-  constructor(shared: T, open: (keyring: Keyring, budget: Budget) => T) {
+  constructor(shared: T, open: Open<T>) {
     const { maxStore } = shared.options
     const newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
     const mustBe = `at least ${newBytes}, what the store of one key takes`
@@ -47,6 +50,7 @@ export class Stores<T extends Tenant> {
     this.#open = open
     this.#newBytes = newBytes
     this.#budget = { maxBytes: maxStore, bytes: 0 }
+    this.#requests = { maxBytes: maxStore / 8, bytes: 0 }
     this.#warn = countingReport(shared.log, 'warn')
   }
 
@@ -119,6 +123,6 @@ export class Stores<T extends Tenant> {
     const index = context.isAnyKeyValid ? this.#opened : all.indexOf(key)
     this.#opened++
     this.#budget.bytes += TENANT_OVERHEAD
-    return this.#open(new Keyring([key], index, all), this.#budget)
+    return this.#open(new Keyring([key], index, all), this.#budget, this.#requests)
   }
 }

@@ -1,25 +1,26 @@
 import { refuse } from '../api/errors.ts'
 import type { Route } from '../http/router.ts'
 import { parseJson } from '../pets/json.ts'
+import type { OperationId } from '../types.ts'
 
-const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+const KNOWN_PARAMETERS: Readonly<Record<OperationId, readonly string[]>> = {
   listPets: ['limit', 'after', 'status'],
   createPet: [],
   getPet: [],
   listOrders: [],
 }
-const MEMBERS = ['name', 'categoryId', 'status']
+const KNOWN_MEMBERS = ['name', 'categoryId', 'status']
 const NAME_OR_STRING_OR_BRACKET = /("[^"]*")\s*:|"[^"]*"|[[\]{}]/g
 
 type Violations = Readonly<Record<'parameters' | 'members', readonly string[]>>
 
 /** Unknown and repeated parameters of an operation, and members of a NewPet, in words. */
 export function violationsOf(operation: string, query: string, body: Buffer): Violations {
-  const known = PARAMETERS[operation]
+  const [, known] = Object.entries(KNOWN_PARAMETERS).find(([id]) => id === operation) ?? []
   const names = known ? [...new URLSearchParams(`?${query}`).keys()] : []
   return {
     parameters: violationsIn('parameter', names, known ?? []),
-    members: violationsIn('member', membersOf(body.toString()), MEMBERS),
+    members: violationsIn('member', membersOf(body.toString()), KNOWN_MEMBERS),
   }
 }
 
