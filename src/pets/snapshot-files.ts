@@ -19,9 +19,8 @@ export class SnapshotFiles {
   #end = 0 // of the last acknowledged line of the journal
   #folded = 0 // end of the journal when the latest snapshot was begun
   #size = 0 // of the journal; exceeds #end after a failed write
-  // What the files were when this server last wrote them, to notice that others did.
+  // What FILE was when this server last wrote it, to notice that others did.
   #snapshotStats: Stats | undefined
-  #journalStats: Stats | undefined
   #isHalfPlaced = false // from a rename until the names and the journal are on disk
 
   constructor(path: string, report: Report) {
@@ -169,7 +168,6 @@ export class SnapshotFiles {
     await this.#journal.truncate(end)
     await this.#journal.datasync()
     await this.#syncNames()
-    this.#journalStats = await this.#journal.stat()
     this.#end = end
     this.#size = end
     this.#folded = Math.min(this.#folded, end)
@@ -193,10 +191,9 @@ export class SnapshotFiles {
     const statsOf = (path: string) => stat(path).catch(ignoreMissing)
     const paths = [this.path, `${this.path}.journal`]
     const [snapshot, journal] = await Promise.all(paths.map(statsOf))
-    const { dev, ino } = this.#journalStats ?? {}
-    const isOwn = journal?.dev === dev && journal?.ino === ino
+    // A journal in place of ours does not grow with it.
     const isWhole = journal?.size === this.#size && !this.#isHalfPlaced
-    return isOwn && isWhole && isSame(snapshot, this.#snapshotStats)
+    return isWhole && isSame(snapshot, this.#snapshotStats)
   }
 
   /** Keeps somebody else's file under another name. */

@@ -272,12 +272,16 @@ test('a tunnel that its client resets harms nobody', async (t) => {
   await check(petstore, 'GET', '/livez', 200)
 })
 
-for (const [what, target] of Object.entries({ idle: '/livez', 'in-flight': '/v1/pets' })) {
-  test(`${what} connections are reset if their headers exceed the bound`, within, async (t) => {
+for (const [what, ...head] of [
+  ['idle connections with long headers', '/livez', `X: ${LARGE}`],
+  ['idle connections with long targets', `/livez?${LARGE}`],
+  ['connections in flight with long headers', '/v1/pets', `X: ${LARGE}`],
+] as const) {
+  test(`${what} are reset if they exceed the bound`, within, async (t) => {
     const petstore = await start(t, { delay: LONG }, { maxHeldBytes: 100_000 })
     const small = await open(t, petstore, get('/livez'))
     await assertNext(small, 200)
-    const large = Array.from({ length: 10 }, () => open(t, petstore, get(target, `X: ${LARGE}`)))
+    const large = Array.from({ length: 10 }, () => open(t, petstore, get(...head)))
     await Promise.race((await Promise.all(large)).map(({ closed }) => closed))
     await small.write(get('/livez'))
     await assertNext(small, 200)

@@ -397,6 +397,11 @@ function replace(path: string): void {
   fs.renameSync(`${path}.x`, path)
 }
 
+function replaceByCopy(path: string): void {
+  fs.copyFileSync(path, `${path}.x`)
+  fs.renameSync(`${path}.x`, path)
+}
+
 const unlink = (...paths: string[]) => paths.forEach((path) => fs.unlinkSync(path))
 const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] = [
   ['removes the file', (path) => unlink(path), false],
@@ -407,6 +412,7 @@ const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] 
   ['cuts the journal', (path) => fs.truncateSync(`${path}.journal`, 1), false],
   ['adds to the journal', (path) => fs.appendFileSync(`${path}.journal`, 'theirs'), false],
   ['replaces the journal', (path) => replace(`${path}.journal`), false],
+  ['replaces the journal by a copy', (path) => replaceByCopy(`${path}.journal`), false],
   ['removes all', (path) => unlink(path, `${path}.journal`), false],
 ]
 const WHEN = ['at the next addition', 'at the end', 'at the end, if none was added'] as const
