@@ -99,14 +99,10 @@ export class PetstoreHandle implements Petstore {
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#tenant.context
-    const adding: Awaitable<Added>[] = []
-    for (const pet of petsOrThrow(validateNewPets(newPets))) {
-      const added = store.add(pet)
-      // A snapshot takes all in one write. Your own store keeps their order only one by one.
-      adding.push(store.values === undefined ? await added : added)
-    }
+    const pets = petsOrThrow(validateNewPets(newPets))
+    const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
     const outcomes = await Promise.all(adding)
-    return outcomes.map(petIn)
+    return outcomes.map((added, at) => petIn(added, `pet ${at + 1} of ${pets.length}`))
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
@@ -157,11 +153,22 @@ const WHY_NOT_ADDED = {
   outcome_unknown: 'it may have been added',
 }
 
-/** The pet that was added, or an error that names it by its place. */
-function petIn(added: Added, at: number, all: readonly Added[]): Pet {
+/** Adds one pet after the other, up to a failure. */
+async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[]> {
+  const outcomes: Added[] = []
+  for (const pet of pets) {
+    const added = await store.add(pet)
+    outcomes.push(added)
+    if (!added.ok) break
+  }
+  return outcomes
+}
+
+/** The pet that was added. Throws an error that says which one was not. */
+function petIn(added: Added, which: string): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason } = added
-  const message = `Cannot add pet ${at + 1} of ${all.length}: ${WHY_NOT_ADDED[reason]}`
+  const message = `Cannot add ${which}: ${WHY_NOT_ADDED[reason]}`
   if (reason === 'store_full') throw withCode(reason, new RangeError(message))
   throw withCode('storage_failed', new Error(message))
 }

@@ -13,10 +13,10 @@ import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { type Budget, MemoryStore } from './pets/store.ts'
+import { MemoryStore } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
-import { RequestLog } from './testing/requests.ts'
+import { RequestLog, type SharedBudget } from './testing/requests.ts'
 import { Stores } from './testing/stores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
@@ -117,7 +117,7 @@ function assemble(base: Base, store: Context['store']): Core {
 }
 
 /** @param ofRequests A budget with the recorded requests of other stores. */
-function coreOf(base: Base, store: Context['store'], ofRequests?: Budget): Core {
+function coreOf(base: Base, store: Context['store'], ofRequests?: SharedBudget): Core {
   const { options, keyring, log } = base
   const { basePath, cors, maxBody, journal: maxRecorded, storePerKey, hasGeneratedKey } = options
   const isAnyKeyValid = storePerKey && hasGeneratedKey
@@ -147,7 +147,7 @@ function coreOf(base: Base, store: Context['store'], ofRequests?: Budget): Core 
 }
 
 /**
- * What needs a key goes to the service of its key. The rest is not recorded, for every petstore
+ * What needs a key goes to the service of its key. The rest is not recorded, because each handle
  * shows the requests of one key.
  */
 function withStorePerKey(core: Core): Core {

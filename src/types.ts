@@ -97,8 +97,8 @@ export interface Petstore extends AsyncDisposable {
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
   /**
-   * The latest requests, in order of arrival: at most 16 Mi characters, and with `storePerKey` an
-   * eighth of `maxStore` for all keys, but one each. Each access makes a copy.
+   * The latest requests, in order of arrival, at most 16 Mi characters; with `storePerKey`, an
+   * eighth of `maxStore` for all keys. Each access makes a copy.
    */
   readonly requests: RecordedRequest[]
   /** The faults still to come, with the `times` that are left. Each access makes a copy. */
@@ -112,7 +112,8 @@ export interface Petstore extends AsyncDisposable {
   }
   /**
    * Adds pets like a client, but bypasses request recording and faults. If one is invalid, none is
-   * added. If one does not fit or cannot be stored, the error names it, and the others stay.
+   * added. If one does not fit or cannot be stored, the error names it, and the others stay. Your
+   * own `store` gets none after it.
    */
   add(newPets: readonly NewPet[]): Promise<Pet[]>
   /**

@@ -120,6 +120,19 @@ test('add() adds one after the other, so that the pets keep their order', async 
   )
 })
 
+test('add() stops at the first failure, and names it', async () => {
+  const store = new SlowStore()
+  let left = 2
+  store.add = async (pet) => {
+    left--
+    return left < 0 ? { ok: false, reason: 'store_full' } : store.pets.add(pet)
+  }
+  await using petstore = createPetstore({ store })
+  const message = `Cannot add pet 3 of ${DEMO_PETS.length}: the store has no room for it`
+  await assert.rejects(petstore.add(DEMO_PETS), { code: 'store_full', message })
+  assert.deepEqual([store.pets.size, left], [2, -1])
+})
+
 test('an outcome that is none counts as a failure, and the log shows it', async (t) => {
   const store = new SlowStore()
   Object.assign(store, { add: () => undefined })

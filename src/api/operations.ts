@@ -13,7 +13,7 @@ export interface Context {
   readonly page: boolean
   readonly strict: boolean
   isAnyKeyValid: boolean
-  getPetState: GetPetState // of the operation getPet
+  getPetState: GetPetState
   isDraining: boolean
 }
 
@@ -85,7 +85,7 @@ export function livez(): Handler {
   return () => OK
 }
 
-/** GET /readyz: while it fails, a snapshot is repaired by this, too. */
+/** GET /readyz. Also repairs a snapshot that failed. */
 export function readyz(context: Context): Handler {
   return async () => {
     if (context.isDraining) return refuse('draining')

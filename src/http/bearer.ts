@@ -40,8 +40,7 @@ export class Keyring {
 
   /** Replaces every valid key in a text by `[key]`. */
   redact(text: string): string {
-    const redacted = this.#redact(text)
-    return this.#shared?.redact(redacted) ?? redacted
+    return this.#redact(this.#shared?.redact(text) ?? text)
   }
 
   /** The index of the key in an `Authorization` header, or what is wrong with it. */
@@ -60,7 +59,7 @@ export class Keyring {
   }
 }
 
-// Secret, so that nobody can choose two tokens with the same hash.
+// Secret, so that nobody can choose a token with the hash of a key.
 const FACTORS = randomFillSync(new Int32Array(256))
 
 /** A universal hash (Carter and Wegman, 1979): much faster than a cryptographic one. */

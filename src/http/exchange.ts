@@ -74,7 +74,7 @@ export class Exchange implements Received {
     let length = 0
     if (this.#isExpecting) res.writeContinue()
     this.#isExpecting = false
-    req.read(0) // marks it as read, or node would clean up after the response, which takes longer
+    req.read(0) // marks the body as read; otherwise node dumps it after the response
     return new Promise((resolve) => {
       req.on('data', (chunk: Buffer) => {
         const start = length

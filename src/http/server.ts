@@ -27,7 +27,7 @@ export class HttpServer {
     this.#options = options
     this.#connections = new Connections(options)
     this.#server = createServer({
-      ...options, // node's limits among them have its names for them
+      ...options, // node's own limits go by the same names
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: requestClassOf(this.#connections),
     })

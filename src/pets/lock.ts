@@ -31,7 +31,7 @@ const RETRY_DELAY = 10
 export async function takeLock(file: string): Promise<() => Promise<void>> {
   const id = randomBytes(4).toString('hex')
   const own = `${file}.lock.${id}`
-  const unready = `${file}.lock-${id}` // no `.lock.`: others ignore it
+  const unready = `${file}.lock-${id}` // not `.lock.`, so others ignore it
   if (Buffer.byteLength(own) > MAX_PATH) {
     throw new Error(`${file} cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
   }

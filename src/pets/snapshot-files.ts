@@ -57,6 +57,7 @@ export class SnapshotFiles {
         throw new Error(`${this.path} cannot be replaced: ${messageOf(error)}`)
       }
       await this.#openJournal(end)
+      this.#isHalfPlaced = false // which syncs the names
     }
     const torn = (journal?.size ?? 0) - end
     const cut = `${journalPath}: cut off ${torn} bytes after the last complete write`

@@ -78,7 +78,7 @@ class SnapshotStore implements LocalStore {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing !== undefined) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // whose #enqueue() clears it first
+      this.#batch ??= this.#openBatch() // which clears it before
       this.#batch.push({ pet, resolve })
     })
   }
@@ -202,7 +202,7 @@ class SnapshotStore implements LocalStore {
   }
 
   async #foldNow(): Promise<void> {
-    await this.#placeNext().catch(() => {}) // then the old files stand, and are completed
+    await this.#placeNext().catch(() => {}) // if that fails, complete() folds again
     await this.#files.complete(this.values())
   }
 

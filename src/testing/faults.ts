@@ -74,7 +74,7 @@ function checkFault(input: unknown): asserts input is Fault {
 
 interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
-  seen: number // requests that matched it, failed or not, but by no earlier fault
+  seen: number // requests that matched it, and that no earlier fault applied to
 }
 
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }

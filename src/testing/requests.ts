@@ -27,6 +27,11 @@ const CREDENTIALS = /^(bearer |basic |digest |).*/is
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
 
+/** The size of the requests of several logs. */
+export interface SharedBudget extends Budget {
+  makeRoom(): void // called when they are above it
+}
+
 /** The latest requests, limited in number and in size. */
 export class RequestLog {
   readonly #maxLength: number
@@ -36,11 +41,11 @@ export class RequestLog {
   readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
   #count = 0 // of those with a response
   readonly #budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 }
-  readonly #shared: Budget | undefined // of all stores
+  readonly #shared: SharedBudget | undefined
   #clearedAt = 0
   #isClosed = false
 
-  constructor(maxLength: number, keyring: Keyring, shared?: Budget) {
+  constructor(maxLength: number, keyring: Keyring, shared?: SharedBudget) {
     this.#maxLength = maxLength
     this.#keyring = keyring
     this.#shared = shared
@@ -145,7 +150,8 @@ export class RequestLog {
     this.#requests.set(head, request)
     this.#count++
     this.#grow(sizeOf(request))
-    this.#dropOldest()
+    this.#dropOldestWhile(() => this.#count > this.#maxLength || isAbove(this.#budget))
+    if (this.#shared !== undefined && isAbove(this.#shared)) this.#shared.makeRoom()
     for (const wait of this.#waits) wait()
   }
 
@@ -154,11 +160,15 @@ export class RequestLog {
     if (this.#shared !== undefined) this.#shared.bytes += bytes
   }
 
-  #dropOldest(): void {
+  /** Drops the oldest while less than an eighth of the shared budget is free. */
+  makeRoom(): void {
+    const shared = this.#shared
+    if (shared !== undefined) this.#dropOldestWhile(() => shared.bytes > (shared.maxBytes * 7) / 8)
+  }
+
+  #dropOldestWhile(isOver: () => boolean): void {
     for (const [head, request] of this.#requests) {
-      // The latest one stays, even if the requests of other keys take all room.
-      const isAboveShare = this.#count > 1 && isAbove(this.#shared)
-      if (this.#count <= this.#maxLength && !isAbove(this.#budget) && !isAboveShare) return
+      if (!isOver()) return
       if (request === undefined) continue
       this.#requests.delete(head)
       this.#count--
@@ -167,8 +177,8 @@ export class RequestLog {
   }
 }
 
-function isAbove(budget?: Budget): boolean {
-  return budget !== undefined && budget.bytes > budget.maxBytes
+function isAbove({ bytes, maxBytes }: Budget): boolean {
+  return bytes > maxBytes
 }
 
 function sizeOf(request: RecordedRequest): number {

@@ -4,7 +4,7 @@ import { check, isNumber, isString, misuse, type Options, rule } from '../option
 import type { Budget, LocalStore } from '../pets/store.ts'
 import type { Awaitable, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
-import type { RequestLog } from './requests.ts'
+import type { RequestLog, SharedBudget } from './requests.ts'
 
 /** The part of a Core that stores need: what a key has to itself, or else all keys together. */
 export interface Tenant {
@@ -26,7 +26,7 @@ export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<
 /** Bytes counted for a tenant beyond its pets. */
 const TENANT_OVERHEAD = 16 * 2 ** 10
 
-type Open<T> = (keyring: Keyring, ofPets: Budget, ofRequests: Budget) => T
+type Open<T> = (keyring: Keyring, ofPets: Budget, ofRequests: SharedBudget) => T
 
 /** A tenant for each key, opened on first use; where there is no room, in place of others. */
 export class Stores<T extends Tenant> {
@@ -34,7 +34,7 @@ export class Stores<T extends Tenant> {
   readonly #open: Open<T>
   readonly #newBytes: number // that a new tenant takes
   readonly #budget: Budget // of all pets, and what else a tenant takes
-  readonly #requests: Budget // of all recorded requests
+  readonly #requests: SharedBudget // of all recorded requests
   readonly #warn: (what: string) => void
   readonly #tenants = new Map<string, T>() // by key, the longest unused first
   #opened = 0
@@ -50,7 +50,8 @@ export class Stores<T extends Tenant> {
     this.#open = open
     this.#newBytes = newBytes
     this.#budget = { maxBytes: maxStore, bytes: 0 }
-    this.#requests = { maxBytes: maxStore / 8, bytes: 0 }
+    const makeRoom = () => this.#dropRequests()
+    this.#requests = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
     this.#warn = countingReport(shared.log, 'warn')
   }
 
@@ -109,6 +110,11 @@ export class Stores<T extends Tenant> {
 
   closeAll(): void {
     for (const tenant of this.#tenants.values()) void closeTenant(tenant)
+  }
+
+  /** Drops recorded requests, those of the longest unused key first. */
+  #dropRequests(): void {
+    for (const { requestLog } of this.#tenants.values()) requestLog.makeRoom()
   }
 
   #openFor(key: string): T {

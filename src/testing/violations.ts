@@ -3,12 +3,12 @@ import type { Route } from '../http/router.ts'
 import { parseJson } from '../pets/json.ts'
 import type { OperationId } from '../types.ts'
 
-const KNOWN_PARAMETERS: Readonly<Record<OperationId, readonly string[]>> = {
+const KNOWN_PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   listPets: ['limit', 'after', 'status'],
   createPet: [],
   getPet: [],
   listOrders: [],
-}
+} satisfies Record<OperationId, readonly string[]>
 const KNOWN_MEMBERS = ['name', 'categoryId', 'status']
 const NAME_OR_STRING_OR_BRACKET = /("[^"]*")\s*:|"[^"]*"|[[\]{}]/g
 
@@ -16,7 +16,7 @@ type Violations = Readonly<Record<'parameters' | 'members', readonly string[]>>
 
 /** Unknown and repeated parameters of an operation, and members of a NewPet, in words. */
 export function violationsOf(operation: string, query: string, body: Buffer): Violations {
-  const [, known] = Object.entries(KNOWN_PARAMETERS).find(([id]) => id === operation) ?? []
+  const known = KNOWN_PARAMETERS[operation]
   const names = known ? [...new URLSearchParams(`?${query}`).keys()] : []
   return {
     parameters: violationsIn('parameter', names, known ?? []),

@@ -322,12 +322,20 @@ test('follows a link from where it really is, if its folder is a link as well', 
 type Operation = 'appendFile' | 'write' | 'sync' | 'datasync'
 
 /** Lets an operation on all open files fail, as only a broken disk does; returns what ends it. */
-async function failDisk(t: TestContext, operation: Operation, code: 'EIO' | 'ENOSPC' = 'EIO') {
+type Code = 'EIO' | 'ENOSPC'
+
+async function failDisk(
+  t: TestContext,
+  operation: Operation,
+  code: Code = 'EIO',
+  times = Infinity,
+) {
   const probe = await openFile(filed(t, ''), 'r')
   const files = Object.getPrototypeOf(probe)
   await probe.close()
   const failure = Object.assign(new Error(`${code}: it fails`), { code })
-  const { mock } = t.mock.method(files, operation, () => Promise.reject(failure))
+  const fail = () => Promise.reject(failure)
+  const { mock } = t.mock.method(files, operation, fail, { times })
   return () => mock.restore()
 }
 
@@ -335,6 +343,14 @@ async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() =>
   const ends = [await failDisk(t, 'write', code), await failDisk(t, 'appendFile', code)]
   return () => ends.forEach((end) => end())
 }
+
+test('a start that cannot empty the journal on a full disk leaves a store that works', async (t) => {
+  const path = filed(t, FILE)
+  await failDisk(t, 'datasync', 'ENOSPC', 1)
+  const store = await open(t, path)
+  assert.equal((await store.add(REX)).ok, true)
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
+})
 
 /** Begins an outage, and returns what ends it. */
 type Outage = (t: TestContext) => Promise<() => void>

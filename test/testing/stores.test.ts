@@ -14,6 +14,7 @@ const BODY = JSON.stringify(REX)
 const LUNA: NewPet = { name: 'Luna', categoryId: 2 }
 const ANN = 'the-key-of-ann'
 const BEN = 'the-key-of-ben'
+const BENS_SON = `${BEN}-junior`
 const STORE_BYTES = 16 * 1024
 const BYTES_OF_REX = 100 + '{"id":1,"name":"Rex","categoryId":1}'.length
 
@@ -260,13 +261,18 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
-  test('the latest request of a key stays, even if another key has taken all room', async (t) => {
-    const petstore = await shared(t, { maxStore: 2 * STORE_BYTES })
-    for (let round = 0; round < 20; round++) await list(petstore, ANN, 200)
-    for (const query of ['first', 'second'])
-      await check(petstore, 'GET', `/v1/pets?${query}`, 200, { headers: bearer(BEN) })
-    const queries = petstore.of(BEN).requests.map(({ query }) => query)
-    assert.deepEqual(queries, ['second'])
+  test('recorded requests make room for each other, those of the longest unused first', async (t) => {
+    const maxStore = 40 * STORE_BYTES
+    const petstore = await shared(t, { maxStore })
+    const keys = Array.from({ length: 30 }, (_, at) => `the-key-of-worker-${at}`)
+    const body = JSON.stringify({ ...REX, name: 'x'.repeat(5_000) })
+    for (const key of keys)
+      for (let round = 0; round < 2; round++)
+        await check(petstore, 'POST', '/v1/pets', 201, { headers: bearer(key), body })
+    const recorded = keys.map((key) => petstore.of(key).requests)
+    assert.deepEqual([recorded[0]?.length, recorded[29]?.length], [0, 2])
+    const size = JSON.stringify(recorded).length
+    assert.ok(size > maxStore / 16 && size <= maxStore / 8 + 1_000, `${size} characters`)
   })
 
   test('the requests of a key take at most 16 Mi characters, in whatever room', async (t) => {
@@ -345,16 +351,18 @@ const keysIn = ({ text }: FakeStream) =>
 
 test('the log has the number of each key, and no key', async (t) => {
   const logStream = new FakeStream()
-  const petstore = await shared(t, { log: 'json', logStream, apiKeys: [ANN, BEN] })
+  const petstore = await shared(t, { log: 'json', logStream, apiKeys: [ANN, BEN, BENS_SON] })
   for (const key of [BEN, ANN, BEN]) await list(petstore, key, 200)
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 401, { headers: bearer('another-key') })
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 404, { headers: bearer(ANN) })
   assert.equal(petstore.of(ANN).requests.at(-1)?.path, '/v1/pets/[key]')
+  await check(petstore, 'GET', `/v1/pets/${BENS_SON}`, 404, { headers: bearer(BEN) })
+  assert.equal(petstore.of(BEN).requests.at(-1)?.path, '/v1/pets/[key]')
   petstore.replaceKeys([BEN])
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 404, { headers: bearer(BEN) })
   await petstore.log.flush()
-  assert.deepEqual(keysIn(logStream), [1, 0, 1, undefined, 0, 0])
-  for (const key of [ANN, BEN]) assert.ok(!logStream.text.includes(key))
+  assert.deepEqual(keysIn(logStream), [1, 0, 1, undefined, 0, 1, 0])
+  for (const key of [ANN, BEN, '-junior']) assert.ok(!logStream.text.includes(key))
 })
 
 test('where any key is valid, the log numbers them in the order of their first use', async (t) => {
