@@ -344,7 +344,7 @@ async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() =>
   return () => ends.forEach((end) => end())
 }
 
-test('a start that cannot empty the journal on a full disk leaves a store that works', async (t) => {
+test('a start that cannot empty the journal leaves a store that works', async (t) => {
   const path = filed(t, FILE)
   await failDisk(t, 'datasync', 'ENOSPC', 1)
   const store = await open(t, path)

@@ -261,8 +261,8 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
-  test('recorded requests make room for each other, those of the longest unused first', async (t) => {
-    const maxStore = 40 * STORE_BYTES
+  test('recorded requests of the longest unused key go first', async (t) => {
+    const maxStore = 80 * STORE_BYTES
     const petstore = await shared(t, { maxStore })
     const keys = Array.from({ length: 30 }, (_, at) => `the-key-of-worker-${at}`)
     const body = JSON.stringify({ ...REX, name: 'x'.repeat(5_000) })
