@@ -120,12 +120,17 @@ function assemble(base: Base, store: Context['store']): Core {
 function coreOf(base: Base, store: Context['store'], ofRequests?: SharedBudget): Core {
   const { options, keyring, log } = base
   const { basePath, cors, maxBody, journal: maxRecorded, storePerKey, hasGeneratedKey } = options
-  const isAnyKeyValid = storePerKey && hasGeneratedKey
-  const { page, strict, getPetState } = options
-  const switches = { page, strict, getPetState, isAnyKeyValid, isDraining: false }
-  const context: Context = { basePath, store, ...switches }
+  const context: Context = {
+    store,
+    basePath,
+    page: options.page,
+    strict: options.strict,
+    getPetState: options.getPetState,
+    isAnyKeyValid: storePerKey && hasGeneratedKey,
+    isDraining: false,
+  }
   const table = routes(context)
-  if (strict) makeStrict(table) // before the faults, which apply to what it refuses, too
+  if (options.strict) makeStrict(table) // before the faults, which apply to what it refuses, too
   const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(maxRecorded, keyring, ofRequests)
   const record = (request: RequestOutcome) => {

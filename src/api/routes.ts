@@ -1,6 +1,6 @@
 import type { Handler, Route } from '../http/router.ts'
-import { openapi, website } from './documents.ts'
 import type { RecordedOperation } from '../types.ts'
+import { openapi, website } from './documents.ts'
 import type { Context } from './operations.ts'
 import { createPet, getPet, listOrders, listPets, livez, readyz } from './operations.ts'
 

@@ -193,9 +193,7 @@ function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/**
- * Rate-limits events: the first at once, then each every 10 s, with its count and latest detail.
- */
+/** Rate-limits events: the first at once, then each every 10 s, with count and latest detail. */
 export function countingReport(log: Log, level: LogLevel): (what: string, detail?: string) => void {
   const events = new Map<string, { count: number; detail: string }>()
   let timer: NodeJS.Timeout | undefined

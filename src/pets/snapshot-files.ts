@@ -56,8 +56,8 @@ export class SnapshotFiles {
       if (this.#snapshotStats === undefined || !isNoRoom(error)) {
         throw new Error(`${this.path} cannot be replaced: ${messageOf(error)}`)
       }
-      await this.#openJournal(end)
-      this.#isHalfPlaced = false // which syncs the names
+      await this.#openJournal(end) // syncs the names, too
+      this.#isHalfPlaced = false
     }
     const torn = (journal?.size ?? 0) - end
     const cut = `${journalPath}: cut off ${torn} bytes after the last complete write`

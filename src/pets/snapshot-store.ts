@@ -78,7 +78,7 @@ class SnapshotStore implements LocalStore {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing !== undefined) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // which clears it before
+      this.#batch ??= this.#openBatch() // assigned after #enqueue() has cleared it
       this.#batch.push({ pet, resolve })
     })
   }

@@ -56,11 +56,8 @@ export class RequestLog {
   }
 
   clear(): void {
-    for (const request of this.#requests.values()) {
-      if (request !== undefined) this.#grow(-sizeOf(request))
-    }
-    this.#requests.clear()
-    this.#count = 0
+    this.#dropOldestWhile(() => true)
+    this.#requests.clear() // of those in flight
     this.#clearedAt = performance.now()
   }
 

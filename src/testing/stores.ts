@@ -50,8 +50,7 @@ export class Stores<T extends Tenant> {
     this.#open = open
     this.#newBytes = newBytes
     this.#budget = { maxBytes: maxStore, bytes: 0 }
-    const makeRoom = () => this.#dropRequests()
-    this.#requests = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
+    this.#requests = { maxBytes: maxStore / 8, bytes: 0, makeRoom: () => this.#dropRequests() }
     this.#warn = countingReport(shared.log, 'warn')
   }
 
