@@ -3,7 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
 import { isLoopback, reachable, urlOf } from './http/server.ts'
@@ -43,7 +43,7 @@ export async function main(
     if (flags['help']) stdout.write(HELP)
     else if (flags['version']) stdout.write(`${VERSION}\n`)
     else if (flags['healthcheck']) await checkReadiness(readConfig(flags, env, ['host', 'port']))
-    else await serve(readConfig(flags, env), process)
+    else await serve(() => readConfig(flags, env), process)
     return 0
   } catch (error) {
     stderr.write(`petstore-server: ${messageOf(error)}\n`)
@@ -51,16 +51,17 @@ export async function main(
   }
 }
 
-async function serve(config: Config, process: Process): Promise<void> {
+async function serve(read: () => Config, process: Process): Promise<void> {
   const { stdout, stderr } = process
-  const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
   const nextSignal = stopSignals(process)
   const signal = nextSignal()
-  const launching = launchAs({ ...config, log: format }, stdout)
   process.on('SIGHUP', () => {
     launching.then((launched) => rereadKeys(launched, config)).catch(() => {})
   })
+  const config = read()
+  const { log: format = stdout.isTTY ? 'text' : 'json' } = config
+  const launching = launchFrom({ ...config, log: format }, stdout)
   const launched = await Promise.race([launching, signal])
   if (typeof launched === 'string') {
     launching.then(({ petstore }) => petstore.close()).catch(() => {})
@@ -70,7 +71,6 @@ async function serve(config: Config, process: Process): Promise<void> {
   const crashed = once(process, 'uncaughtException').then(([error]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
-  logStart(launched)
   // Greet last: callers may signal us once the URL is printed.
   const screen = format === 'json' ? stderr : stdout
   screen.write(greeting(launched, stdout.isTTY))
@@ -87,21 +87,28 @@ async function serve(config: Config, process: Process): Promise<void> {
   }
 }
 
-function launchAs(config: Config, logStream: Writable): Promise<Launched> {
+function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
   const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
   const keys = [...apiKeys, ...(apiKeysFile?.keys ?? [])]
-  return launch({
+  const given = {
     ...options,
-    journal: config.controlPort === undefined ? 0 : undefined, // only the controls show it
+    // Recorded requests, which only the controls show; undefined stands for the default.
+    journal: config.controlPort === undefined ? 0 : undefined,
     apiKeys: keys.length > 0 ? keys : undefined,
     pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
     keepAlive: config.keepAlive * 1_000, // milliseconds
     logStream,
-  }).catch((error: NodeJS.ErrnoException & { port?: number }) => {
+  }
+  const onStart = async (launched: Launched) => {
+    await nextTurn() // in which a signal that came meanwhile ends the start
+    logStart(launched)
+  }
+  const onError = (error: NodeJS.ErrnoException & { port?: number }) => {
     if (error.code !== 'EADDRINUSE') throw error
     const flag = error.port === config.port ? '--port' : '--control-port'
     throw new Error(`${error.message}; choose another with ${flag}`)
-  })
+  }
+  return launch(given, undefined, onStart).catch(onError)
 }
 
 /** Gives SIGINT and SIGTERM in the order in which they come, and loses none. */
@@ -126,7 +133,7 @@ async function stop(
     const delay = wait(drainDelay * 1_000, 'over', { ref: false })
     if ((await Promise.race([delay, further])) !== 'over') further = nextSignal()
   }
-  further.then(() => petstore.close(0)).catch(() => {}) // the awaited close rejects, too
+  further.then(() => petstore.close(0)).catch(() => {}) // the next line reports a failure
   const cutOff = await petstore.close(drain * 1_000)
   if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
 }
@@ -171,11 +178,12 @@ function petsIn({ options, context, stores }: Launched): string {
 
 /** On a terminal or with a generated key, also what to do next. */
 function greeting(launched: Launched, isTTY = false): string {
-  const { petstore, options, stores, bound } = launched
+  const { petstore, options, stores, bound, boundControls } = launched
   const { url, controlUrl, apiKey } = petstore
   const lines = [`Petstore ${VERSION} listens on ${url}`]
   for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
   if (controlUrl !== undefined) lines.push(`Its test controls listen on ${controlUrl}`)
+  for (const one of networkUrls(boundControls)) lines.push(`Test controls on the network: ${one}`)
   const address = `${lines.join('\n')}\n`
   const { hasGeneratedKey } = options
   if (!isTTY && !hasGeneratedKey) return address
@@ -195,7 +203,8 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 }
 
 /** Where other machines reach a server that listens on all addresses. */
-function networkUrls(bound: string): string[] {
+function networkUrls(bound?: string): string[] {
+  if (bound === undefined) return []
   const { hostname } = new URL(bound)
   if (hostname !== '0.0.0.0' && hostname !== '[::]') return []
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
@@ -206,14 +215,13 @@ function networkUrls(bound: string): string[] {
 function rereadKeys(launched: Launched, { apiKeys = [], apiKeysFile }: Config): void {
   const { petstore, options, context, stores, log } = launched
   const { size, bytes } = stores ?? context.store
-  const what = stores ? 'stores' : 'pets'
-  log.event('info', `SIGHUP received: ${size} ${what} take ${bytes} bytes of ${options.maxStore}`)
+  log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
   if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
   try {
     const keys = [...apiKeys, ...readKeys(apiKeysFile.path)]
     petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {
-    log.event('error', `the API keys stay as they were: the file ${messageOf(error)}`)
+    log.event('error', `the API keys stay as they were: ${apiKeysFile.path} ${messageOf(error)}`)
   }
 }

@@ -41,6 +41,7 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
+  #closed: Core | undefined // of its key
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -55,9 +56,9 @@ export class PetstoreHandle implements Petstore {
     this.#isOfKey = key !== undefined
   }
 
-  /** With `storePerKey`, what its key has to itself, opened anew if need be; else the whole. */
+  /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
   get #tenant(): Core {
-    return this.#core.stores?.of(this.apiKey) ?? this.#core
+    return this.#closed ?? this.#core.stores?.of(this.apiKey) ?? this.#core
   }
 
   readonly of = (key: string): Petstore => {
@@ -110,7 +111,7 @@ export class PetstoreHandle implements Petstore {
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
     await replacePets(context.store, pets, options)
     context.getPetState = options.getPetState
-    faults.clear()
+    faults.reset()
     requestLog.clear()
   }
 
@@ -132,6 +133,7 @@ export class PetstoreHandle implements Petstore {
     check('drain', drain, DRAIN)
     const { stores, context, log } = this.#core
     if (this.#isOfKey) {
+      this.#closed = this.#tenant
       stores?.close(this.apiKey)
       return 0
     }
@@ -184,7 +186,8 @@ export async function replacePets(
 }
 
 export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {
-  const message = `${length} pets do not fit into ${store ? 'the store' : `${maxStore} bytes`}`
+  const room = store ? 'the store' : `the ${maxStore} bytes of maxStore (--max-store)`
+  const message = `${length} pets do not fit into ${room}`
   return withCode('store_full', new RangeError(message))
 }
 

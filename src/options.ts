@@ -80,7 +80,7 @@ export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown
   }
 }
 
-export function text(mustBe: string, pattern: RegExp): Rule<string> {
+function matching(mustBe: string, pattern: RegExp): Rule<string> {
   return rule(mustBe, isString, (value) => pattern.test(value))
 }
 
@@ -97,7 +97,7 @@ export const DELAY: Rule<Delay> = rule(
 export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof value === 'boolean')
 
 const PORT = integer(0, 65_535)
-const HOST = text('a host name or an IP address', /^[\w.:-]+$/)
+const HOST = matching('a host name or an IP address', /^[\w.:-]+$/)
 const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-space-size=MB raises"
 
 const isOrigin = (text: string) =>
@@ -113,7 +113,7 @@ const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
 const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
-  basePath: text(
+  basePath: matching(
     'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
     /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
   ),
@@ -145,7 +145,7 @@ export const RULES: Rules<StartOptions> = {
   ...CREATE_RULES,
   port: PORT,
   host: HOST,
-  snapshot: text('the path of a file', /./s),
+  snapshot: matching('the path of a file', /./s),
   maxConnections: integer(1, 1_000_000),
   keepAlive: integer(1, 86_400_000),
   controlPort: PORT,
@@ -156,7 +156,7 @@ export const RULES: Rules<StartOptions> = {
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
   if (given.storePerKey && given.snapshot)
-    throw misuse('snapshot must be left out with storePerKey (--store-per-key)')
+    throw misuse('snapshot (--snapshot) must be left out with storePerKey (--store-per-key)')
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
@@ -194,8 +194,15 @@ export function checkMembers(
 
 /** The known word that was probably meant, to end a message with. */
 export function hintFor(unknown: string, known: readonly string[]): string {
-  const meant = known.find((word) => isWithin(2, unknown, word))
+  const meant =
+    known.find((word) => isWithin(2, unknown, word)) ?? known.find((word) => isPart(unknown, word))
   return meant === undefined ? '' : ` (did you mean ${meant}?)`
+}
+
+/** Whether one word has the other in it, without the prefix of most variables. */
+function isPart(unknown: string, known: string): boolean {
+  const [a = '', b = ''] = [unknown, known].map((word) => word.replace('PETSTORE_', ''))
+  return a.length > 2 && (a.includes(b) || b.includes(a))
 }
 
 /** Whether at most that many letters, added or left out, turn one word into the other. */

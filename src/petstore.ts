@@ -7,13 +7,13 @@ import { type Core, noRoomFor, PetstoreHandle, replacePets, withStorageCode } fr
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
-import { countingReport, openLogs } from './http/log.ts'
+import { type Log, openLogs } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { MemoryStore } from './pets/store.ts'
+import { MemoryStore, type Report } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog, type SharedBudget } from './testing/requests.ts'
@@ -44,7 +44,7 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const base = baseOf(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(assemble(base, makeStore(base)))
+  return new PetstoreHandle(assemble(base, makeStore(base, base.log.event)))
 }
 
 /** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
@@ -54,23 +54,27 @@ export interface Launched extends Core {
   readonly boundControls: string | undefined
 }
 
-/** @internal */
-export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
+/**
+ * @internal
+ * @param onStart Logs the first line. What the store reports of its start comes after it.
+ */
+export async function launch(
+  given: StartOptions,
+  overrides?: Partial<Limits>,
+  onStart?: (launched: Launched) => Promise<void>,
+): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
-  const { basePath, snapshot, maxStore, pets } = options
+  const { basePath, snapshot, maxStore } = options
   const base = baseOf(options)
-  const store =
-    snapshot === undefined
-      ? makeStore(base)
-      : await withStorageCode(openSnapshotStore(snapshot, maxStore, base.log.event))
+  const { report, release } = heldReport(base.log)
+  const store = snapshot
+    ? await withStorageCode(openSnapshotStore(snapshot, maxStore, report))
+    : makeStore(base, report)
   const core = assemble(base, store)
   const server = makeServer(core, core.service, limits)
   try {
-    if (pets.length > 0) {
-      if (store.size === 0) await replacePets(store, pets, options) // an empty snapshot
-      if (options.store) await withStorageCode(store.get(1)) // fills it, as any first use
-    }
+    await fill(store, options)
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core, {
@@ -81,32 +85,52 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
         return cutOff
       },
     })
-    return { ...core, petstore, bound: bound + basePath, boundControls: controls?.bound }
+    const addresses = { bound: bound + basePath, boundControls: controls?.bound }
+    const launched = { ...core, petstore, ...addresses }
+    await onStart?.(launched)
+    return launched
   } catch (error) {
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
+  } finally {
+    release()
   }
+}
+
+/** Puts the initial pets into a store that is empty. Memory has them already. */
+async function fill(store: Context['store'], options: Options): Promise<void> {
+  const { pets, store: usersOwn } = options
+  if (pets.length === 0) return
+  if (store.size === 0) await replacePets(store, pets, options)
+  if (usersOwn !== undefined) await withStorageCode(store.get(1)) // its first use fills it
 }
 
 type Base = Pick<Core, 'options' | 'logFor' | 'keyring' | 'log'>
 
 /** What a petstore has before its store. */
-function baseOf(
-  options: Options,
-  logFor: Core['logFor'] = openLogs(options.log, options.logStream ?? process.stdout),
-  keyring: Keyring = new Keyring(options.apiKeys),
-): Base {
+function baseOf(options: Options): Base {
+  const logFor = openLogs(options.log, options.logStream ?? process.stdout)
+  const keyring = new Keyring(options.apiKeys)
   return { options, logFor, keyring, log: logFor(keyring) }
 }
 
+function heldReport(log: Log): { report: Report; release: () => void } {
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  return { report: (...event) => void released.then(() => log.event(...event)), release }
+}
+
 /** The store without a file, with its initial pets. */
-function makeStore({ options, log }: Base): Context['store'] {
+function makeStore({ options, log }: Base, report: Report): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
-    const report = countingReport(log, 'error')
-    return ownStore(store, pets, (error) => report('the store failed', `: ${messageOf(error)}`))
+    return ownStore(store, pets, (error) =>
+      log.count('error', 'the store failed', `: ${messageOf(error)}`),
+    )
   }
-  const memory = new MemoryStore(maxStore, log.event)
+  const memory = new MemoryStore(maxStore, report)
   if (memory.reset(pets)) return memory
   throw noRoomFor(pets, options)
 }
@@ -116,8 +140,8 @@ function assemble(base: Base, store: Context['store']): Core {
   return base.options.storePerKey ? withStorePerKey(core) : core
 }
 
-/** @param ofRequests A budget with the recorded requests of other stores. */
-function coreOf(base: Base, store: Context['store'], ofRequests?: SharedBudget): Core {
+/** @param requestBudget Shared with the recorded requests of other stores. */
+function coreOf(base: Base, store: Context['store'], requestBudget?: SharedBudget): Core {
   const { options, keyring, log } = base
   const { basePath, cors, maxBody, journal: maxRecorded, storePerKey, hasGeneratedKey } = options
   const context: Context = {
@@ -132,7 +156,7 @@ function coreOf(base: Base, store: Context['store'], ofRequests?: SharedBudget):
   const table = routes(context)
   if (options.strict) makeStrict(table) // before the faults, which apply to what it refuses, too
   const faults = new Faults(table, options.delay)
-  const requestLog = new RequestLog(maxRecorded, keyring, ofRequests)
+  const requestLog = new RequestLog(maxRecorded, keyring, requestBudget)
   const record = (request: RequestOutcome) => {
     log.request?.(request)
     requestLog.add(request)
@@ -157,10 +181,10 @@ function coreOf(base: Base, store: Context['store'], ofRequests?: SharedBudget):
  */
 function withStorePerKey(core: Core): Core {
   const { options, logFor, log } = core
-  const stores = new Stores(core, (keyring, ofPets, ofRequests) => {
-    const store = new MemoryStore(options.maxStore, undefined, ofPets)
+  const stores = new Stores(core, (keyring, petBudget, requestBudget) => {
+    const store = new MemoryStore(options.maxStore, undefined, petBudget)
     store.reset(options.pets)
-    return coreOf(baseOf(options, logFor, keyring), store, ofRequests)
+    return coreOf({ options, logFor, keyring, log: logFor(keyring) }, store, requestBudget)
   })
   const keyless: Service = { ...core.service, begin: undefined, record: log.request }
   const pick = ({ target, headers }: RequestHead) => {
@@ -173,7 +197,7 @@ function withStorePerKey(core: Core): Core {
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
   const { maxConnections, keepAlive: keepAliveTimeout } = options
-  const warn = countingReport(log, 'warn')
+  const warn = (what: string) => log.count('warn', what)
   return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
 }
 

@@ -57,8 +57,9 @@ export function readKeys(path: string): string[] {
   const wrong = keys.findIndex((key) => key !== '' && !isApiKey(key))
   if (wrong >= 0)
     throw new Error(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
-  if (keys.every((key) => key === '')) throw new Error('must hold at least one key')
-  return keys.filter((key) => key !== '')
+  const found = keys.filter((key) => key !== '')
+  if (found.length === 0) throw new Error('must hold at least one key')
+  return found
 }
 
 export function readSeed(path: string): Seed[] {

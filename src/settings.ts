@@ -36,7 +36,7 @@ interface Setting {
   readonly group?: string // starts here in --help
   readonly name?: string // of the flag; --max-body of maxBody
   readonly env?: string // the variable; PETSTORE_MAX_BODY of --max-body
-  readonly value?: string // its name and kind; a switch has none
+  readonly kind?: string // of its value, which --help shows; a switch has none
   readonly isList?: true // a repeated flag adds a value; otherwise the last one counts
   readonly isSecret?: true // no message shows the value
   readonly default?: string // for --help, if it cannot be shown as it is
@@ -45,11 +45,11 @@ interface Setting {
 }
 
 const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
-  port: { group: 'Address', value: 'N', env: 'PORT', help: 'port; 0 picks a free one' },
-  host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
-  basePath: { value: 'PATH', help: 'path that the operations are under' },
+  port: { group: 'Address', kind: 'N', env: 'PORT', help: 'port; 0 picks a free one' },
+  host: { kind: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
+  basePath: { kind: 'PATH', help: 'path that the operations are under' },
   cors: {
-    value: 'ORIGIN',
+    kind: 'ORIGIN',
     isList: true,
     help: 'origin whose scripts may call, or *; repeat for more',
   },
@@ -63,64 +63,64 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     group: 'Keys',
     name: 'api-key',
     env: 'PETSTORE_API_KEYS',
-    value: 'KEY',
+    kind: 'KEY',
     isList: true,
     isSecret: true,
     default: 'generated',
     help: 'valid key; repeat for more (variable: commas)',
   },
   apiKeysFile: {
-    value: 'FILE',
+    kind: 'FILE',
     help: 'more keys, one a line, # starts a comment; SIGHUP rereads it',
     read: (path) => ({ path, keys: readKeys(path) }),
   },
   demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
-  seed: { value: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
-  snapshot: { value: 'FILE', help: 'JSON file that keeps the pets' },
-  getPetState: { name: 'get-pet', value: 'STATE', help: 'deprecated, or gone: answers 410' },
+  seed: { kind: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
+  snapshot: { kind: 'FILE', help: 'JSON file that keeps the pets' },
+  getPetState: { name: 'get-pet', kind: 'STATE', help: 'deprecated, or gone: answers 410' },
   maxBody: {
     group: 'Limits',
-    value: 'BYTES',
+    kind: 'BYTES',
     default: `${DEFAULTS.maxBody / 1_024}k`,
     help: 'bytes in the body of a request; suffixes k, m and g',
   },
   maxStore: {
-    value: 'BYTES',
+    kind: 'BYTES',
     default: 'a quarter of the heap, 256m at most',
     help: 'bytes of pets, 100 more for each',
   },
-  maxConnections: { value: 'N', help: 'connections; beyond, the longest idle one is closed' },
+  maxConnections: { kind: 'N', help: 'connections; beyond, the longest idle one is closed' },
   log: {
     group: 'Operation',
-    value: 'FORMAT',
+    kind: 'FORMAT',
     default: 'text on a terminal, else json',
     help: 'text, json or off',
   },
-  keepAlive: { value: 'SECONDS', help: "for an idle connection; longer than the proxy's" },
-  drain: { value: 'SECONDS', help: 'for requests in flight after SIGTERM or SIGINT' },
-  drainDelay: { value: 'SECONDS', help: 'before that, to serve on while /readyz is 503' },
+  keepAlive: { kind: 'SECONDS', help: "for an idle connection; longer than the proxy's" },
+  drain: { kind: 'SECONDS', help: 'for requests in flight after SIGTERM or SIGINT' },
+  drainDelay: { kind: 'SECONDS', help: 'before that, to serve on while /readyz is 503' },
   storePerKey: {
     group: 'Tests',
     help: 'own pets, faults and requests for each key; any key unless given',
   },
-  delay: { value: 'MS', help: 'milliseconds, or MIN-MAX, before each response' },
+  delay: { kind: 'MS', help: 'milliseconds, or MIN-MAX, before each response' },
   strict: { help: 'refuse unknown and repeated parameters and members' },
-  controlPort: { value: 'N', help: 'port of the test controls: reset, requests, faults' },
-  controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
+  controlPort: { kind: 'N', help: 'port of the test controls: reset, requests, faults' },
+  controlHost: { kind: 'ADDRESS', help: 'address of the test controls' },
 }
 
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
   const { name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
   const shown = DEFAULT_CONFIG[key] ?? false
-  return { key, env, value: '', default: shown === false ? 'off' : shown, ...setting, name }
+  return { key, env, kind: '', default: shown === false ? 'off' : shown, ...setting, name }
 })
 type Row = (typeof ROWS)[number]
 
 function helpOf(row: Row): string {
-  const { group, name, value, env, help } = row
+  const { group, name, kind, env, help } = row
   const title = group === undefined ? '' : `\n${group}\n`
-  const flag = `--${name} ${value}`
+  const flag = `--${name} ${kind}`
   return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${row.default})\n`
 }
 
@@ -145,11 +145,19 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
     version: { type: 'boolean', short: 'v' },
     healthcheck: { type: 'boolean' },
   }
-  for (const { name, value, isList = false } of ROWS) {
-    options[name] = { type: value === '' ? 'boolean' : 'string', multiple: isList }
+  for (const { name, kind, isList = false } of ROWS) {
+    options[name] = { type: kind === '' ? 'boolean' : 'string', multiple: isList }
+  }
+  // A value that begins with a dash, which parseArgs takes only in the word of its flag.
+  const words: string[] = []
+  for (const arg of args) {
+    const last = words.at(-1) ?? ''
+    const takesValue = options[last.replace('--', '')]?.type === 'string'
+    if (takesValue && /^-[^-]/.test(arg)) words[words.length - 1] = `${last}=${arg}`
+    else words.push(arg)
   }
   try {
-    return parseArgs({ args, options }).values
+    return parseArgs({ args: words, options }).values
   } catch (error) {
     const line = messageOf(error).replaceAll('\n', ' ')
     throw misuse(line.replace(/\.?$/, '; see --help'))
@@ -181,7 +189,7 @@ export function readConfig(
 
 /** @param source The flag or variable that has the text. */
 function readSetting(row: Row, source: string, text: string): unknown {
-  const { key, value: kind, isSecret, read = READERS[kind] ?? String } = row
+  const { key, kind, isSecret, read = READERS[kind] ?? String } = row
   const rule = FLAG_RULES[key]
   try {
     const value = read(text)

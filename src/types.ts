@@ -118,7 +118,7 @@ export interface Petstore extends AsyncDisposable {
   add(newPets: readonly NewPet[]): Promise<Pet[]>
   /**
    * Restores the pets, `newPets` or the initial ones, and `getPetState`. Drops pending faults and
-   * recorded requests. The keys stay.
+   * recorded requests, and hangs up on delayed ones. The keys stay.
    * @example await petstore.reset(saved) // a copy of `pets`: each keeps its id
    */
   reset(newPets?: readonly NewPet[] | readonly Pet[]): Promise<void>

@@ -15,7 +15,7 @@ import { type Ended, FakeProcess, run, serve } from './executable.ts'
 import { listen, open, postHead, REX } from './http/raw.ts'
 import { Running } from './process.ts'
 import { assertLast, assertNext, check, type RawConnection, send, start } from './support.ts'
-import { AUTHORIZATION, bearer, folderOf, KEY, temporaryFile } from './support.ts'
+import { AUTHORIZATION, bearer, folderOf, freePort, KEY, temporaryFile } from './support.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
 const interfaces = Object.values(networkInterfaces()).flat()
@@ -113,6 +113,43 @@ test('the greeting on a terminal has a link to the page, and no key that was giv
   assert.ok(text.includes(`\nPets in ${snapshot}: 0. `) && !text.includes(KEY), text)
 })
 
+const MOMENTS: Readonly<Record<string, (emit: () => void) => void>> = {
+  'the settings are read': (emit) => emit(),
+  'it is too busy to notice': (emit) => setImmediate(emit), // after all that needs no wait
+}
+for (const [moment, at] of Object.entries(MOMENTS)) {
+  test(`SIGTERM while ${moment} ends the start`, async () => {
+    const process = new FakeProcess()
+    const env = {
+      PORT: '0',
+      get PETSTORE_API_KEYS() {
+        at(() => process.emit('SIGTERM'))
+        return KEY
+      },
+    }
+    assert.equal(await main([], env, process), 1)
+    const why = 'petstore-server: SIGTERM received before the start was complete\n'
+    assert.deepEqual([process.stdout.text, process.stderr.text], ['', why])
+  })
+}
+
+test('the first line of the log has the address, whatever the start had to say', async (t) => {
+  const snapshot = temporaryFile(t, `[{"id":1,${REX.slice(1)}]`)
+  writeFileSync(`${snapshot}.journal`, '["torn')
+  const env = { PETSTORE_API_KEYS: KEY, PETSTORE_MAX_STORE: '150' }
+  const { process, url } = await serve(t, ['--snapshot', snapshot, '--log', 'json'], { env })
+  await process.stdout.until(/80 % of the 150 bytes/)
+  const [first = '', ...others] = process.stdout.text.split('\n')
+  assert.equal(JSON.parse(first).url, url)
+  assert.match(others.join('\n'), /cut off 6 bytes/)
+})
+
+test('a seed that takes 80 % of the store is warned of', async (t) => {
+  const seed = temporaryFile(t, `[${REX}]`)
+  const { process } = await serve(t, ['--api-key', KEY, '--seed', seed, '--max-store', '150'])
+  await process.stdout.until(/ listens on [^]*"warn","message":"pets take 80 % of the 150 bytes/)
+})
+
 test('the greeting says that each key has a store, where the server gives it one', async (t) => {
   const flags = ['--store-per-key', '--control-port', '0']
   const { process, url } = await serve(t, flags, { isTTY: true })
@@ -123,7 +160,7 @@ test('the greeting says that each key has a store, where the server gives it one
   for (const each of [key, 'any-other-key']) assert.equal(await statusWith({ url }, each), 200)
   await process.stdout.until(/ valid keys: any, pets in each store: 0, /)
   process.emit('SIGHUP')
-  await process.stdout.until(/ SIGHUP received: 2 stores take [1-9]\d+ bytes of /)
+  await process.stdout.until(/ SIGHUP received: 0 pets take [1-9]\d+ bytes of /)
   assert.doesNotMatch(process.stdout.text, / warn: /)
 })
 
@@ -155,18 +192,20 @@ for (const [host, asked, shown] of [
   const title = `on ${host} it listens where the greeting says, ready until it ends`
   test(title, { skip }, async (t) => {
     const controls = ['--control-port', '0', '--control-host', host]
-    const flags = ['--host', host, '--api-key', KEY, '--base-path', '/shop', ...controls]
-    const { process, url, status } = await serve(t, flags)
+    const port = String(await freePort())
+    const flags = ['--host', host, '--port', port, '--api-key', KEY, '--base-path', '/shop']
+    const { process, url, status } = await serve(t, [...flags, ...controls])
     const [, control = ''] = await process.stderr.until(/test controls.* on (http:\S+)\n/)
     for (const one of [url, control]) assert.ok(one.startsWith(`http://${shown}:`), one)
     const isOpen = host === '0.0.0.0' || host === '::'
     const network = process.stderr.text.match(/(?<=^On the network: ).*$/gm) ?? []
-    assert.equal(network.length, isOpen ? others.length : 0)
+    const ofControls = process.stderr.text.match(/(?<=^Test controls on the network: ).*$/gm) ?? []
+    for (const some of [network, ofControls]) assert.equal(some.length, isOpen ? others.length : 0)
+    for (const one of ofControls) assert.equal((await fetch(one)).status, 200)
     for (const one of network) assert.equal((await fetch(`${one}/livez`)).status, 200)
     const headers = { authorization: AUTHORIZATION }
     assert.equal((await fetch(`${control}/requests`)).status, 200)
     assert.equal((await fetch(`${url}/pets`, { headers })).status, 200)
-    const port = portOf({ url })
     assert.deepEqual(await ready(port, '--host', asked), isReady)
     process.emit('SIGTERM')
     await status

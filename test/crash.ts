@@ -37,7 +37,7 @@ export function testCrashes(command: readonly string[], rounds: number): void {
 
 /** Resolves once the file that will replace this one changes. */
 async function replacing(file: string): Promise<void> {
-  const name = `${basename(file)}.new`
+  const name = `${basename(file)}.petstore-new`
   for await (const { filename } of watch(dirname(file))) if (filename === name) return
 }
 

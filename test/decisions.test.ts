@@ -3,15 +3,16 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
-import { startPetstore } from '../src/petstore.ts'
+import { createPetstore, startPetstore } from '../src/petstore.ts'
 import { MemoryStore } from '../src/pets/store.ts'
 import type { NewPet, Petstore, StartOptions } from '../src/types.ts'
 import { Client } from './conformance/client.ts'
 import { checkTranscript, readTranscripts } from './conformance/transcript.ts'
 import { BEARER, chunk, CHUNKED, get, HOST, open, request } from './http/raw.ts'
 import type { Answer, Expected } from './support.ts'
-import { assertLast, assertNext, check, FakeStream } from './support.ts'
-import { AUTHORIZATION, folderOf, KEY, petsIn, start, temporaryFile } from './support.ts'
+import { assertError, assertLast, assertNext, check, FakeStream } from './support.ts'
+import { AUTHORIZATION, bearer, folderOf, KEY, petsIn, send } from './support.ts'
+import { start, temporaryFile } from './support.ts'
 
 const REX = { name: 'Rex', categoryId: 1, status: 'sold' } as const
 const BODY = JSON.stringify(REX)
@@ -71,14 +72,47 @@ for (const [rule, [line, headers, expected]] of Object.entries(ORDER)) {
   })
 }
 
-test('answers 431 to 16 KiB of target, header names and values, and to no less', async (t) => {
+test('answers 401 that says what a key must be, if it cannot be one', async (t) => {
   const petstore = await start(t)
-  const used = ['/v1/pets', HOST, BEARER, 'X: '].join('').replaceAll(': ', '').length
-  const filled = (length: number) => get('/v1/pets', `X: ${'x'.repeat(length - used)}`)
-  const connection = await open(t, petstore, filled(16_382) + filled(16_383))
-  await assertNext(connection, 200, 200)
-  await connection.write(filled(16_384))
-  await assertLast(connection, '431 headers_too_large')
+  const messageFor = async (key: string) => {
+    const answer = await send(petstore, 'GET', '/v1/pets', { headers: bearer(key) })
+    assert.equal(
+      answer.headers['www-authenticate'],
+      'Bearer realm="petstore", error="invalid_token"',
+    )
+    return assertError(answer, 401, 'unauthorized')
+  }
+  assert.equal(await messageFor('a-good-key'), 'The API key is not valid here')
+  for (const key of ['short', 'with space', 'josé-maría'])
+    assert.match(await messageFor(key), /^The API key must be 8 to 256 characters of A-Z /)
+})
+
+for (const target of ['/v1/pets', `/v1/pets?x=${'x'.repeat(400)}`]) {
+  test(`answers 431 above 16 KiB of headers, with a target of ${target.length}`, async (t) => {
+    const petstore = await start(t)
+    const used = [HOST, BEARER, 'X: '].join('').replaceAll(': ', '').length
+    const filled = (length: number) => get(target, `X: ${'x'.repeat(length - used)}`)
+    const connection = await open(t, petstore, filled(16_383) + filled(16_384))
+    await assertNext(connection, 200, 200)
+    await connection.write(filled(16_385))
+    await assertLast(connection, '431 headers_too_large')
+  })
+}
+
+test('answers 431 above 16 KiB of headers, and of the target, in process', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const statusOf = async (target: string, x: string) => {
+    const { headers, url } = petstore
+    return (await petstore.fetch(url + target, { headers: { ...headers, x } })).status
+  }
+  const used = Object.entries({ ...petstore.headers, x: '' })
+    .flat()
+    .join('').length
+  const filled = (length: number) => 'x'.repeat(length)
+  assert.equal(await statusOf('/pets', filled(16_384 - used)), 200)
+  assert.equal(await statusOf('/pets', filled(16_385 - used)), 431)
+  assert.equal(await statusOf(`/pets?${filled(16_384 - '/v1/pets?'.length)}`, ''), 200)
+  assert.equal(await statusOf(`/pets?${filled(16_385 - '/v1/pets?'.length)}`, ''), 431)
 })
 
 // cli.test.ts does so with Content-Length.

@@ -5,7 +5,8 @@ import { describe, test, type TestContext } from 'node:test'
 import * as petstoreServer from '../src/index.ts'
 import { type NewPet, type Pet, type Petstore } from '../src/index.ts'
 import { Running } from './process.ts'
-import { bearer, check, FakeStream, folderOf, KEY, outcomesOf, send, start } from './support.ts'
+import { bearer, check, FakeStream, folderOf, freePort } from './support.ts'
+import { KEY, outcomesOf, send, start } from './support.ts'
 
 const { createPetstore, startPetstore } = petstoreServer
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' } // 152 bytes of the store
@@ -46,7 +47,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
     test('starts with pets that fit, and refuses pets that do not', async () => {
       await using petstore = await make({ pets: [REX, REX], maxStore: 304 })
       assert.equal(petstore.pets.length, 2)
-      const message = '2 pets do not fit into 303 bytes'
+      const message = '2 pets do not fit into the 303 bytes of maxStore (--max-store)'
       const tooMany = () => make({ pets: [REX, REX], maxStore: 303 })
       await assert.rejects(tooMany, { name: 'RangeError', code: 'store_full', message })
     })
@@ -179,15 +180,12 @@ test('an address in use leaves nothing open, and close() frees both ports at onc
   const message = `Cannot listen on 127.0.0.1:${port}: the port is in use`
   const error = { code: 'EADDRINUSE', message }
   await assert.rejects(startPetstore({ snapshot, controlPort: 0, port }), error)
-  const free = await startPetstore({ snapshot })
-  const freed = { snapshot, port: portOf(free.url) }
-  await free.close()
+  const freed = { snapshot, port: await freePort() }
   await assert.rejects(startPetstore({ ...freed, controlPort: port }), error)
   await assert.rejects(startPetstore({ ...freed, controlPort: freed.port }), { code: 'EADDRINUSE' })
-  let controlPort = 0
+  const controlPort = await freePort()
   for (let count = 0; count < 20; count++) {
     await using petstore = await startPetstore({ ...freed, controlPort })
-    controlPort = portOf(petstore.controlUrl)
     assert.equal((await fetch(`${petstore.controlUrl}/pets`)).status, 200)
   }
 })

@@ -235,6 +235,6 @@ test('maxStore is a quarter of the heap, of 256 MiB at most, and less in a small
     const imports = ['--import', `data:text/javascript,${limit}`, '--import', 'tsx']
     const args = [...flags, ...imports, '--input-type=module', '--eval', overfill]
     const { stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
-    assert.ok(stderr.includes(`do not fit into ${maxStore * 2 ** 20} bytes`), stderr)
+    assert.ok(stderr.includes(`do not fit into the ${maxStore * 2 ** 20} bytes`), stderr)
   }
 })

@@ -178,6 +178,32 @@ test('a store that cannot be closed does not hide why the start failed', async (
   await assert.rejects(start(t, { store, port }), { code: 'EADDRINUSE' })
 })
 
+const NO_JSON: Readonly<Record<string, Partial<Record<keyof Store, () => unknown>>>> = {
+  'a page': { page: () => ({ json: null }) },
+  'a pet': { get: () => ({ id: 1 }) },
+  'an added pet': { add: () => ({ ok: true, id: 1, json: null }) },
+}
+for (const [what, methods] of Object.entries(NO_JSON)) {
+  test(`${what} that is no text is a failure, and not the end of the process`, async (t) => {
+    const store = Object.assign(new SlowStore(), methods)
+    const { petstore, logStream } = await serve(t, store)
+    const failing = [
+      ...(methods.page ? [send(petstore, 'GET', '/v1/pets')] : []),
+      ...(methods.get ? [send(petstore, 'GET', '/v1/pets/1')] : []),
+      ...(methods.add ? [send(petstore, 'POST', '/v1/pets', { body: BODY })] : []),
+    ]
+    for (const answer of failing) assertError(await answer, 503, 'storage_failed')
+    await logStream.until(/the store failed: the store must return JSON as a string: 1\n/)
+  })
+}
+
+test('null stands for no pet and for no next page, as in many databases', async (t) => {
+  const nulls = { get: () => null, page: () => ({ json: '[]', next: null }) }
+  const { petstore } = await serve(t, Object.assign(new SlowStore(), nulls))
+  await check(petstore, 'GET', '/v1/pets/1', '404 not_found')
+  assert.equal((await check(petstore, 'GET', '/v1/pets', 200)).headers['link'], undefined)
+})
+
 test('reset() says if pets do not fit', async (t) => {
   const store = new SlowStore()
   const { petstore } = await serve(t, store)

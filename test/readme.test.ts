@@ -5,6 +5,7 @@ import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
 import { DEMO_PETS } from './demo.ts'
 import { type Pet, startPetstore } from '../src/index.ts'
+import { DEFAULTS, RULES } from '../src/options.ts'
 import { blocksOf, DOCUMENTS, exec, read, runTour } from './documents.ts'
 import { run, serve } from './executable.ts'
 import { Running, USER_ENV } from './process.ts'
@@ -141,6 +142,14 @@ test('the table of settings has the flags, variables and defaults of --help', as
   const help = Array.from(rows, ([, flag, env, of]) => `| \`${flag}\` | \`${env}\` | ${of} |`)
   const rowsIn = read('docs/configuration.md').match(/^\| `--.*? \| .*? \| .*? \|/gm)
   assert.deepEqual(rowsIn?.sort(), help.sort())
+})
+
+test('the table of options has every option, with its default', () => {
+  const rows = read('docs/testing.md').matchAll(/^\| `(\w+)` \| (.*?) \| .*? \|$/gm)
+  const shown = new Map(Array.from(rows, ([, name = '', of = '']) => [name, of]))
+  assert.deepEqual([...shown.keys()], Object.keys(RULES))
+  for (const [name, value] of Object.entries({ ...DEFAULTS, maxStore: 'a quarter of the heap' }))
+    assert.equal(shown.get(name)?.replaceAll('`', ''), String(value), name)
 })
 
 test('the table of errors has every code of the OpenAPI document with its status', async (t) => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { test, type TestContext } from 'node:test'
 import { RULES } from '../src/options.ts'
 import { type Environment, run, serve, type Serving } from './executable.ts'
-import { AUTHORIZATION, bearer, KEY, send, temporaryFile, words } from './support.ts'
+import { AUTHORIZATION, bearer, check, KEY, send, temporaryFile, words } from './support.ts'
 
 const ORIGIN = 'https://a.example'
 
@@ -251,7 +251,7 @@ test('an unknown flag, an argument that is no flag and a missing value are rejec
     ['--constructor', '--constructor'],
     ['-p', '-p', '80'],
     ['--healthcheck', '--healthcheck=1'],
-    ['--port', '--port', '-1'],
+    ['--port', '--port', '--1'],
     ["'serve'", 'serve', '--demo'],
     ["'--demo'", '--', '--demo'],
     ["''", ''],
@@ -261,11 +261,23 @@ test('an unknown flag, an argument that is no flag and a missing value are rejec
   for (const [named, ...args] of misuses) await assertMisuse(args, named)
 })
 
+test('a value may begin with a dash', async (t) => {
+  const { url } = await serve(t, ['--api-key', `-${KEY}`])
+  await check({ url }, 'GET', '/v1/pets', 200, { headers: bearer(`-${KEY}`) })
+  const { status, stderr } = await run(['--port', '-1', '--demo'])
+  const why = 'petstore-server: --port "-1" must be an integer from 0 to 65535\n'
+  assert.deepEqual([status, stderr], [2, why])
+})
+
 test('an unknown PETSTORE_ variable is warned about by name, never with its value', async (t) => {
   const hints = {
+    PETSTORE_A: '',
     PETSTORE_API_KEY: ' (did you mean PETSTORE_API_KEYS?)',
+    PETSTORE_COLOR: '',
+    PETSTORE_KEYS: ' (did you mean PETSTORE_API_KEYS?)',
     PETSTORE_MAXBODY: ' (did you mean PETSTORE_MAX_BODY?)',
-    PETSTORE_PORT: '',
+    PETSTORE_NO_PAGE: ' (did you mean PETSTORE_PAGE?)',
+    PETSTORE_PORT: ' (did you mean PORT?)',
   }
   const unknown = Object.fromEntries(Object.keys(hints).map((name) => [name, 'a-secret-key']))
   const env = { ...unknown, PETSTOREX: '1', MY_PETSTORE_X: 'x' }

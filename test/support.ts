@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request as httpRequest } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
@@ -42,6 +43,17 @@ process.once('exit', () => rmSync(FOLDER, { recursive: true, force: true }))
 /** Makes a folder. It outlasts the test, because a petstore still writes while it closes. */
 export function folderOf(_t?: TestContext): string {
   return mkdtempSync(join(FOLDER, 'test-'))
+}
+
+/** A free port outside the range that the system picks from, so that nobody else takes it. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(10_000, 30_000)
+    const server = createServer().listen(port)
+    const isFree = await once(server, 'listening').catch(() => undefined)
+    server.close()
+    if (isFree !== undefined) return port
+  }
 }
 
 export interface Answer {

@@ -18,16 +18,16 @@ export function openapi(variant: Variant): Handler {
   const replies: Partial<Record<Variant['getPetState'], Reply>> = {}
   return () => {
     const { getPetState } = variant
-    replies[getPetState] ??= { status: 200, body: JSON.stringify(describe(variant)) }
+    replies[getPetState] ??= { status: 200, body: JSON.stringify(documentOf(variant)) }
     return replies[getPetState]
   }
 }
 
 /**
- * The file describes every variant; this removes what does not apply. There, `/v1` is always the
- * base path, and `are ignored` always what becomes of what `strict` refuses.
+ * The file describes every variant; this removes what does not apply, and replaces text: in the
+ * file, `/v1` is always the base path, and what `strict` refuses always `are ignored`.
  */
-function describe(variant: Variant): Document {
+function documentOf(variant: Variant): Document {
   const json = readText('openapi.json').replaceAll('/v1', variant.basePath)
   const outcome = variant.strict ? 'get a 400' : 'are ignored'
   const document: Document = JSON.parse(json.replaceAll('are ignored', outcome))

@@ -1,3 +1,4 @@
+import { KEY_MUST_BE } from '../http/bearer.ts'
 import type { Problem, Reply } from '../http/respond.ts'
 
 type Row = readonly [status: number, code: string, message: string, headers?: readonly string[]]
@@ -26,6 +27,7 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
     CHALLENGE,
   ],
   invalidToken: [401, 'unauthorized', 'The API key is not valid here', INVALID_TOKEN],
+  malformedToken: [401, 'unauthorized', `The API key must be ${KEY_MUST_BE}`, INVALID_TOKEN],
   forbidden: [
     403,
     'forbidden',
@@ -44,7 +46,11 @@ const HTTP_ERRORS: Readonly<Record<Problem, Row>> = {
   ],
   badContentCoding: [415, 'unsupported_media_type', 'Content-Encoding must be identity', IDENTITY],
   badExpectation: [417, 'expectation_failed', 'Expect must be 100-continue or left out'],
-  headersTooLarge: [431, 'headers_too_large', 'The head must have at most 16 KiB and 100 headers'],
+  headersTooLarge: [
+    431,
+    'headers_too_large',
+    'There must be at most 100 headers, of 16 KiB together, and 16 KiB of target',
+  ],
   internalError: [500, 'internal_error', 'The server failed to answer; its log has the cause'],
   badTransferCoding: [501, 'not_implemented', 'Transfer-Encoding must be chunked or left out'],
 }

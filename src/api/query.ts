@@ -13,8 +13,8 @@ const known = new Map<string, Parsed<PageQuery>>()
 
 /** The query of listPets: for a known text the same object, by which a store may cache pages. */
 export function readListQuery(query: string): Parsed<PageQuery> {
-  const read = known.get(query)
-  if (read !== undefined) return read
+  const before = known.get(query)
+  if (before !== undefined) return before
   const result = parseListQuery(query)
   if (known.size === MAX_KNOWN) known.clear()
   if (query.length <= MAX_KNOWN_LENGTH) known.set(query, result)

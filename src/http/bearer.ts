@@ -46,7 +46,8 @@ export class Keyring {
   /** The index of the key in an `Authorization` header, or what is wrong with it. */
   authorize(authorization?: string): number | Problem {
     const token = tokenOf(authorization)
-    return token === '' ? 'noCredentials' : (this.indexOf(token) ?? 'invalidToken')
+    if (token === '') return 'noCredentials'
+    return this.indexOf(token) ?? (isApiKey(token) ? 'invalidToken' : 'malformedToken')
   }
 
   /** The index of a valid key. */

@@ -21,19 +21,19 @@ export class Connection implements ServerConnection {
   readonly keepAlive: number
   readonly touch: () => void
   latest: Exchange | undefined // the last one that came
-  running: Exchange | undefined // the last one whose turn has come, even after its response
+  current: Exchange | undefined // the one whose turn it is or, after its response, was
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
-  lastUse = 0 // a number that rises with each use of any connection
-  held = 0 // bytes at the last count
+  lastTouch = 0 // a number that rises with each touch of any connection
+  lastHeld = 0 // bytesHeld when Connections last counted them
   #headBytes = 0
 
-  constructor(socket: Socket, keepAlive: number, onUse: () => void) {
+  constructor(socket: Socket, keepAlive: number, touch: () => void) {
     this.socket = socket
     this.keepAlive = keepAlive
-    this.touch = onUse
-    // node resumes the socket on its own, for example after each request. Pause it again. A socket
-    // that counts as paused ignores pause(), but node:http stops reading at the event.
+    this.touch = touch
+    // node resumes the socket on its own, for example after each request. Pause it again. If the
+    // stream still counts as paused, pause() emits no event, at which node:http stops reading.
     socket.on('resume', () => {
       if (this.waiting.size > 0) socket.pause().emit('pause')
     })
@@ -71,23 +71,22 @@ export class Connection implements ServerConnection {
   }
 
   #run(exchange: Exchange): void {
-    this.running = exchange
+    this.current = exchange
     exchange.process()
   }
 
-  /** Counts the bytes that the client makes the server hold. Returns by how much they grew. */
-  recount(): number {
-    const { socket, held: before } = this
+  /** What the client makes the server hold. */
+  get bytesHeld(): number {
+    const { socket } = this
+    if (socket.destroyed) return 0
     const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.running?.arrived.length ?? 0
-    const bytes = socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
-    this.held = socket.destroyed ? 0 : bytes
-    return this.held - before
+    const bodyBytes = this.current?.arrived.length ?? 0
+    return socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
   }
 
   /** Records that the requests in flight get no response. */
   abandon(): void {
-    for (const exchange of [this.running, ...this.waiting]) exchange?.end()
+    for (const exchange of [this.current, ...this.waiting]) exchange?.end()
   }
 }
 
@@ -98,7 +97,7 @@ export class Connection implements ServerConnection {
 export class Connections {
   readonly open: Map<Duplex, Connection> = new Map()
   readonly #options: ServerOptions
-  #uses = 0
+  #touches = 0
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
   constructor(options: ServerOptions) {
@@ -107,12 +106,12 @@ export class Connections {
 
   add(socket: Socket): void {
     const { maxConnections, keepAliveTimeout } = this.#options
-    const connection = new Connection(socket, keepAliveTimeout, () => this.#use(connection))
+    const connection = new Connection(socket, keepAliveTimeout, () => this.#touch(connection))
     connection.touch()
     this.open.set(socket, connection)
     socket.once('close', () => {
       this.open.delete(socket)
-      this.#held += connection.recount()
+      this.#recount(connection)
       connection.abandon()
     })
     if (this.open.size > maxConnections) this.#makeRoomFor(connection)
@@ -123,39 +122,45 @@ export class Connections {
     const { maxConnections, warn } = this.#options
     let longest = added
     for (const connection of this.open.values()) {
-      if (connection.isIdle && connection.lastUse < longest.lastUse) longest = connection
+      if (connection.isIdle && connection.lastTouch < longest.lastTouch) longest = connection
     }
     if (longest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
     else warn(`idle connections closed to make room, because ${maxConnections} are open`)
     longest.socket.destroy()
   }
 
-  #use(connection: Connection): void {
-    this.#uses++
-    connection.lastUse = this.#uses
-    this.#held += connection.recount()
+  #touch(connection: Connection): void {
+    this.#touches++
+    connection.lastTouch = this.#touches
+    this.#recount(connection)
     if (this.#held > this.#options.maxHeldBytes) this.#shed()
+  }
+
+  #recount(connection: Connection): void {
+    this.#held -= connection.lastHeld
+    connection.lastHeld = connection.bytesHeld
+    this.#held += connection.lastHeld
   }
 
   /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
   #shed(): void {
     const { maxHeldBytes, warn } = this.#options
-    for (const connection of this.open.values()) this.#held += connection.recount()
+    for (const connection of this.open.values()) this.#recount(connection)
     if (this.#held <= maxHeldBytes) return
-    const largestFirst = [...this.open.values()].sort((a, b) => b.held - a.held)
+    const largestFirst = [...this.open.values()].sort((a, b) => b.lastHeld - a.lastHeld)
     for (const connection of largestFirst) {
       if (this.#held <= maxHeldBytes * (7 / 8)) return
       warn('connections reset, because they made the server hold too much')
       connection.socket.resetAndDestroy()
-      this.#held += connection.recount()
+      this.#recount(connection)
     }
   }
 }
 
 /**
  * The class of a server's requests. Node parses all that it has read from a socket, which may be
- * thousands of requests, even after the socket is destroyed. It stops only at a CONNECT, so the
- * request after the last one of a connection is disguised as one, which HttpServer then ignores.
+ * thousands of requests, even after the socket is destroyed. Only a CONNECT stops it, so a request
+ * after the last one of its connection claims to be a CONNECT. HttpServer drops it.
  */
 export function requestClassOf({ open }: Connections): typeof IncomingMessage {
   return class extends IncomingMessage {
@@ -165,6 +170,7 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
       // On Bun, the connection of a first request is not open yet.
       const isEnding = open.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
+      // node assigns both later; setters that do nothing keep these.
       Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })
       Object.defineProperty(this, 'method', { get: () => 'CONNECT', set() {} })
     }

@@ -41,7 +41,7 @@ export interface Service {
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
-  /** Called before the key is checked. `record` later gets the same head, the very object. */
+  /** Called before the key is checked. `record` later gets the same object, to match the two. */
   readonly begin?: ((head: RequestHead) => void) | undefined
   readonly record?: ((request: RequestOutcome) => void) | undefined
 }

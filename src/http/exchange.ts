@@ -25,7 +25,7 @@ export class Exchange implements Received {
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   readonly #connection: ServerConnection | undefined // undefined on a user's server
-  #isExpecting: boolean // 100-continue, which only a wanted body gets
+  #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
   constructor(
@@ -66,7 +66,7 @@ export class Exchange implements Received {
 
   /**
    * Reads the body. If it grows too large, drops the rest as it arrives, within requestTimeout.
-   * Never settles if the client leaves before its end.
+   * Never settles if the client leaves before its end: process() records that.
    */
   readBody(): Promise<Buffer | undefined> {
     const { req, res } = this
@@ -84,7 +84,7 @@ export class Exchange implements Received {
         this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // end() empties it
+        if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // else it got its 408
       })
     })
   }
@@ -106,7 +106,7 @@ export class Exchange implements Received {
       req.socket.destroy()
       return this.end()
     }
-    // A client that still waits for 100-continue may send its body next, or another request.
+    // Without a 100, the client may send its body next or another request: nothing tells which.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { STATUS_CODES } from 'node:http'
 import { dispatch, type Received, record, type RequestHead, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
-import { MAX_HEADERS } from './limits.ts'
-import { contentLengthOf, headersOf, type Reply } from './respond.ts'
+import { isHeadTooLarge } from './limits.ts'
+import { bytesOf, headersOf, type Reply } from './respond.ts'
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
 export function createFetch(shared: Service): typeof globalThis.fetch {
@@ -21,7 +21,7 @@ export function createFetch(shared: Service): typeof globalThis.fetch {
   }
 }
 
-// The signal of a Request no longer follows the caller's once the Request is garbage-collected.
+// Keeps them alive: the signal of a garbage-collected Request no longer follows the caller's.
 const inFlight = new Set<Request>()
 
 /** Resolves to undefined to hang up. Rejects if the request is aborted or its body breaks. */
@@ -33,11 +33,11 @@ async function serve(
   const { body, signal } = request
   const readBody = () => readBytes(request, service.maxBody)
   const received: Received = { head, started: performance.now(), readBody }
-  const hasTooMany = Object.keys(head.headers).length > MAX_HEADERS
+  const isTooLarge = isHeadTooLarge(head.target, [...request.headers].flat())
   let reply: Reply | undefined
   inFlight.add(request)
   try {
-    const handled = hasTooMany ? service.refuse('headersTooLarge') : dispatch(service, received)
+    const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, received)
     // If the client leaves, the operation runs to its end, as over a socket.
     await Promise.race([handled, once(signal, 'abort')])
     signal.throwIfAborted()
@@ -46,7 +46,7 @@ async function serve(
     return reply
   } finally {
     inFlight.delete(request)
-    const bytes = reply === undefined || head.method === 'HEAD' ? 0 : contentLengthOf(reply)
+    const bytes = reply === undefined || head.method === 'HEAD' ? 0 : bytesOf(reply)
     record(service, received, reply, bytes)
   }
 }
@@ -65,7 +65,7 @@ async function readBytes({ body, signal }: Request, maxBytes: number): Promise<B
 }
 
 function toResponse(reply: Reply, method: string, echoed: readonly string[]): Response {
-  const lines = headersOf(reply, contentLengthOf(reply), echoed)
+  const lines = headersOf(reply, bytesOf(reply), echoed)
   const headers = new Headers()
   for (let at = 0; at < lines.length; at += 2) headers.append(lines[at] ?? '', lines[at + 1] ?? '')
   const { status, body = null, contentLength } = reply

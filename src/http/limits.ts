@@ -11,10 +11,20 @@ function oldSpaceFlag(): number {
 }
 
 export const MAX_HEADERS = 100
+const MAX_HEADERS_LENGTH = 16 * 2 ** 10 // of names and values
+const MAX_TARGET_LENGTH = 16 * 2 ** 10
+
+/** Whether a head exceeds these. The headers are names and values in turn. */
+export function isHeadTooLarge(target: string, headers: readonly string[]): boolean {
+  let length = 0
+  for (const text of headers) length += text.length
+  if (headers.length > 2 * MAX_HEADERS || length > MAX_HEADERS_LENGTH) return true
+  return target.length > MAX_TARGET_LENGTH
+}
 
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = 16 * 2 ** 10 // names and values of a header section, and the target
+  maxHeaderSize: number = MAX_HEADERS_LENGTH + 512 // with the target; see isHeadTooLarge()
   headersTimeout: number = 10_000 // from the first byte of a request to the end of its head
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts

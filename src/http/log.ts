@@ -11,8 +11,10 @@ type Members = Readonly<Record<string, string | undefined>>
 export interface Log {
   /** Logs no header, body or query value: those can hold secrets. */
   readonly request?: (request: RequestOutcome) => void
-  /** @param members For JSON: what the message says too. */
+  /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
+  /** Logs the first of equal events at once, later ones every 10 s, with count and last detail. */
+  count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
 }
@@ -27,15 +29,23 @@ const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
 /** Opens a stream for logs. The returned function makes a Log that redacts the keys of a ring. */
 export function openLogs(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
-  if (format === 'off') return () => ({ event() {}, async flush() {} })
+  if (format === 'off') return () => ({ event() {}, count() {}, async flush() {} })
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
-  return (keyring) => ({
-    request: (request) => writer.add(requestLine(request, keyring)),
-    event: (level, message, members) =>
-      writer.add(eventLine(level, keyring.redact(message), members)),
-    flush: () => writer.flush(),
-  })
+  return (keyring) => {
+    const event: Log['event'] = (level, message, members) =>
+      writer.add(eventLine(level, keyring.redact(message), members))
+    const counter = new EventCounter(event)
+    return {
+      request: (request) => writer.add(requestLine(request, keyring)),
+      event,
+      count: (level, what, detail) => counter.add(level, what, detail),
+      flush() {
+        counter.tell()
+        return writer.flush()
+      },
+    }
+  }
 }
 
 const unwritten = new Set<LineWriter>()
@@ -193,18 +203,28 @@ function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-/** Rate-limits events: the first at once, then each every 10 s, with count and latest detail. */
-export function countingReport(log: Log, level: LogLevel): (what: string, detail?: string) => void {
-  const events = new Map<string, { count: number; detail: string }>()
-  let timer: NodeJS.Timeout | undefined
-  const tell = () => {
-    timer = events.size > 0 ? setTimeout(tell, REPORT_INTERVAL).unref() : undefined
-    for (const [what, { count, detail }] of events) log.event(level, `${what}${detail}: ${count}`)
-    events.clear()
+class EventCounter {
+  readonly #event: Log['event']
+  readonly #counts = new Map<string, { level: LogLevel; detail: string; count: number }>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(event: Log['event']) {
+    this.#event = event
   }
-  return (what, detail = '') => {
-    const { count } = events.get(what) ?? { count: 0 }
-    events.set(what, { count: count + 1, detail })
-    if (timer === undefined) tell()
+
+  add(level: LogLevel, what: string, detail = ''): void {
+    const count = (this.#counts.get(what)?.count ?? 0) + 1
+    this.#counts.set(what, { level, detail, count })
+    if (this.#timer === undefined) this.tell()
+  }
+
+  tell(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#counts.size === 0) return
+    for (const [what, { level, detail, count }] of this.#counts)
+      this.#event(level, `${what}${detail}: ${count}`)
+    this.#counts.clear()
+    this.#timer = setTimeout(() => this.tell(), REPORT_INTERVAL).unref()
   }
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { MAX_HEADERS } from './limits.ts'
+import { isHeadTooLarge } from './limits.ts'
 import type { Problem } from './respond.ts'
 
 // uri-host [ ":" port ] (RFC 9110 §7.2); an empty one is valid too.
@@ -12,7 +12,7 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const isOld = httpVersion === '1.0'
   if (httpVersion !== '1.1' && !isOld) return 'badVersion'
   if (isOld && isOtherProtocol(req)) return 'badVersion'
-  if (rawHeaders.length > 2 * MAX_HEADERS) return 'headersTooLarge'
+  if (isHeadTooLarge(req.url ?? '', rawHeaders)) return 'headersTooLarge'
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
   if (headers.host === undefined && !isOld) return 'badHost'
@@ -43,7 +43,8 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 function codingProblem(coding: string, isOld: boolean): Problem | undefined {
   const codings = coding.split(',').map((name) => name.trim().toLowerCase())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
-  if (codings.at(-1) !== 'chunked' || codings.includes('')) return 'badFraming'
+  const isFramed = codings.at(-1) === 'chunked' && !codings.includes('')
+  if (!isFramed || coding.includes('\xa0')) return 'badFraming' // which trim() takes for a space
   // A second `chunked` is refused by node's parser.
   if (codings.length > 1) return 'badTransferCoding'
   // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
@@ -64,7 +65,7 @@ function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
 }
 
 /** An error of node's parser; the reason says what it could not read. */
-export type ParseError = NodeJS.ErrnoException & { reason?: string }
+export type ParseError = NodeJS.ErrnoException & { reason?: string; rawPacket?: Buffer }
 
 /** The problem in a `clientError` of node:http; undefined if the connection is lost. */
 export function problemOf({ code = '' }: ParseError): Problem | undefined {

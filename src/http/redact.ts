@@ -32,12 +32,12 @@ export function redactor(keys: readonly string[]): (text: string) => string {
 
   function redactRun(run: string): string {
     if (run.length < shortest) return run
-    // Before decoding: in `%` and the key `41-my-key`, that would take `%41` for an escape.
+    // As it stands first: decoding `%41-my-key` gives `A-my-key`, without the key `41-my-key`.
     const plain = redactPlain(run)
     const decoded = plain.replace(ESCAPE, decode)
     if (decoded === plain) return plain
     const redacted = redactPlain(decoded)
-    return redacted === decoded ? plain : redacted
+    return redacted === decoded ? plain : redacted // without more keys, escapes stay
   }
 
   // A text that is shorter holds no key, for escapes only lengthen one.

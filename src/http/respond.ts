@@ -9,7 +9,7 @@ export interface Reply {
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
   readonly code?: string // of an Error
-  readonly contentLength?: number // announced for a body that is deliberately cut short
+  readonly contentLength?: number // announced for a body that is cut short, or left out
 }
 
 /** What HTTP itself can find wrong with a request. */
@@ -30,6 +30,7 @@ export type Problem =
   | 'badContentCoding'
   | 'noCredentials'
   | 'invalidToken'
+  | 'malformedToken'
   | 'forbidden'
   | 'notFound'
   | 'methodNotAllowed'
@@ -58,22 +59,22 @@ export function respond(
   keepAlive?: number,
 ): number {
   const { status, body } = reply
-  const length = contentLengthOf(reply)
+  const bytes = bytesOf(reply)
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
-  if (canSendAtOnce && '_header' in res && isKept && hasBody && length <= MAX_AT_ONCE) {
+  if (canSendAtOnce && '_header' in res && isKept && hasBody && bytes <= MAX_AT_ONCE) {
     // The fast way: put head and body where node keeps the head (undocumented), which is latin1.
     const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
-    res._header = responseText(reply, length, echoed, connection)
+    res._header = responseText(reply, bytes, echoed, connection)
     res.end()
     res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
-    res.writeHead(status, headersOf(reply, length, echoed))
+    res.writeHead(status, headersOf(reply, bytes, echoed))
     res.end(body && Buffer.from(body))
   }
   // A client of HTTP/1.1 waits for the rest of a body that is cut short.
   if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
-  return hasBody ? length : 0
+  return hasBody ? bytes : 0
 }
 
 /** Whether node sends what is put into `_header`. */
@@ -91,16 +92,16 @@ function sendsHeaderMember(): boolean {
 /** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1 and one line. */
 export function responseText(
   reply: Reply,
-  length: number,
+  bytes: number,
   echoed: readonly string[],
   connection: string,
 ): string {
-  const { status, body = '', type = JSON_TYPE, headers = [] } = reply
-  const isAscii = body.length === length
+  const { status, body = '', type = JSON_TYPE, headers = [], contentLength = bytes } = reply
+  const isAscii = body.length === bytes
   const content = isAscii ? body : Buffer.from(body).toString('latin1')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r
 Content-Type: ${type}\r
-Content-Length: ${length}\r
+Content-Length: ${contentLength}\r
 ${textOf(headers)}${COMMON_TEXT}${textOf(echoed)}Date: ${date()}\r
 Connection: ${connection}\r
 \r
@@ -114,12 +115,13 @@ function textOf(headers: readonly string[]): string {
 }
 
 /** All headers of a response; a 204 has neither type nor length. */
-export function headersOf(reply: Reply, length: number, echoed: readonly string[]): string[] {
-  const { body, type = JSON_TYPE, headers = [] } = reply
-  const content = body === undefined ? [] : ['Content-Type', type, 'Content-Length', String(length)]
-  return [...content, ...headers, ...COMMON, ...echoed]
+export function headersOf(reply: Reply, bytes: number, echoed: readonly string[]): string[] {
+  const { body, type = JSON_TYPE, headers = [], contentLength = bytes } = reply
+  const content = ['Content-Type', type, 'Content-Length', String(contentLength)]
+  return [...(body === undefined ? [] : content), ...headers, ...COMMON, ...echoed]
 }
 
-export function contentLengthOf({ body = '', contentLength }: Reply): number {
-  return contentLength ?? Buffer.byteLength(body)
+/** The bytes of a body as it is sent. */
+export function bytesOf({ body = '' }: Reply): number {
+  return Buffer.byteLength(body)
 }

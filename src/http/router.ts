@@ -19,13 +19,11 @@ export interface Route {
   readonly access?: 'public' | 'probe' | undefined
 }
 
-interface Resource {
+/** What a path leads to. */
+interface Match extends Pick<Call, 'param'> {
   readonly secured: boolean // under the base path
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
 }
-
-/** What a path leads to. */
-type Match = Resource & Pick<Call, 'param'>
 
 /** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
 export function readTarget(target: string): { path: string; query: string } {
@@ -39,7 +37,7 @@ export function readTarget(target: string): { path: string; query: string } {
 export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
-  // By decoded path, which has no bare %: that stands for the parameter.
+  // By decoded path, with a % for the parameter. Elsewhere it has % only in %25 and %2F.
   readonly #resources = new Map<string, Match>()
 
   constructor(table: readonly Route[], basePath: string) {
@@ -55,7 +53,7 @@ export class Router {
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? path.split('/').map(decodeSegment).join('/') : path
+    const decoded = path.includes('%') ? path.replace(/[^/]+/g, decodeSegment) : path
     const resource = this.#resources.get(decoded)
     if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
@@ -78,7 +76,7 @@ export function allowOf(methods: Iterable<string>): string {
  * Decodes all but slashes and percent signs, which would look like separators and escapes. A
  * segment that cannot be decoded becomes a slash, so that it matches nothing.
  */
-function decodeSegment(segment: string): string {
+export function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
   } catch {

@@ -8,7 +8,7 @@ import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
-import { contentLengthOf, type Problem, type Reply, responseText } from './respond.ts'
+import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
 const MAX_TURNS = 1_000 // so that a flooded listener stops too
 
@@ -41,7 +41,8 @@ export class HttpServer {
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
     this.#server.on('timeout', (socket) => this.#onStall(socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
-      this.#fail(socket, problemOf(error), error.reason ?? error.message)
+      const isHead = error.rawPacket?.toString('latin1', 0, 5) === 'HEAD ' // nothing else tells
+      this.#fail(socket, problemOf(error), error.reason ?? error.message, isHead)
     })
   }
 
@@ -133,10 +134,14 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#isQuiet = false
     const connection = this.#connections.open.get(req.socket)
+    // Only on Bun: elsewhere, requestClassOf() has disguised it.
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.begin(new Exchange(this.#service, req, res, connection))
-    if (connection.waiting.size > this.#options.maxPipelined) connection.socket.destroy()
+    const { maxPipelined, warn } = this.#options
+    if (connection.waiting.size <= maxPipelined) return
+    connection.socket.destroy()
+    warn(`connections closed, because more than ${maxPipelined} requests waited on one`)
   }
 
   /**
@@ -153,14 +158,15 @@ export class HttpServer {
   /** Called when nothing was read or written for the stall timeout. */
   #onStall(socket: Socket): void {
     const isIdle = this.#connections.open.get(socket)?.isIdle ?? true
-    if (socket.writableLength > 0)
+    const isUnread = socket.writableLength > 0
+    if (isUnread)
       socket.resetAndDestroy() // frees the kernel's buffer
     else if (isIdle) socket.destroy()
     // Otherwise the operation takes its time, or requestTimeout ends the wait for a body.
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
-  #fail(stream: Duplex, problem: Problem | undefined, detail: string): void {
+  #fail(stream: Duplex, problem: Problem | undefined, detail: string, isHead = false): void {
     const connection = this.#connections.open.get(stream)
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
@@ -170,14 +176,15 @@ export class HttpServer {
     if (connection.isEnding) return
     connection.hasFailed = true
     if (isInBody) return void socket.destroySoon() // that request has its response
-    this.#respondAfterLatest(connection, reply)
+    const headOnly = { ...reply, body: '', contentLength: bytesOf(reply) }
+    this.#respondAfterLatest(connection, isHead ? headOnly : reply)
   }
 
   /** Responds to the failed request after the latest one. */
   #respondAfterLatest({ socket, latest, isIdle }: Connection, reply: Reply): void {
     const respond = () => {
       if (!socket.writable) return
-      const bytes = contentLengthOf(reply)
+      const bytes = bytesOf(reply)
       socket.write(responseText(reply, bytes, [], 'close'), 'latin1')
       this.#service.record?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
       socket.destroySoon()

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir, readlink, realpath, rename, rm } from 'node:fs/promises'
+import { lstat, readdir, readlink, realpath, rename, rm, unlink } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { hostname } from 'node:os'
-import { basename, dirname, join, resolve } from 'node:path'
+import { basename, dirname, isAbsolute, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { hasCode, messageOf } from '../guards.ts'
@@ -13,6 +13,13 @@ const MAX_PATH = 103
 const CONTENDER_PREFIX = '?'
 const ANSWER_TIMEOUT = 1_000
 const RETRY_DELAY = 10
+
+export interface Lock {
+  /** Whether the socket is still there: without it, another server would take the lock. */
+  isHeld(): Promise<boolean>
+  /** Never rejects: a socket that cannot be removed is dead, and the next contender removes it. */
+  release(): Promise<void>
+}
 
 /**
  * Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as
@@ -25,10 +32,9 @@ const RETRY_DELAY = 10
  *    contender it waits.
  * 4. A socket that nobody answers for is removed.
  *
- * @returns What releases the lock.
  * @throws Error that names the owner.
  */
-export async function takeLock(file: string): Promise<() => Promise<void>> {
+export async function takeLock(file: string): Promise<Lock> {
   const id = randomBytes(4).toString('hex')
   const own = `${file}.lock.${id}`
   const unready = `${file}.lock-${id}` // not `.lock.`, so others ignore it
@@ -42,7 +48,7 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
   )
   const release = async () => {
     server.close()
-    await rm(own, { force: true })
+    await unlink(own).catch(() => {})
   }
   try {
     await once(server.listen(unready), 'listening').catch((error) => {
@@ -58,7 +64,8 @@ export async function takeLock(file: string): Promise<() => Promise<void>> {
   }
   answer = owner
   server.unref()
-  return release
+  const isHeld = async () => (await lstat(own).catch(() => undefined)) !== undefined
+  return { isHeld, release }
 }
 
 async function waitForOthers(file: string, own: string): Promise<void> {
@@ -105,7 +112,9 @@ export async function realPathOf(path: string): Promise<string> {
   }
   const folder = await realpath(dirname(path)).catch(() => refuseFolder(path))
   const target = await readlink(path).catch(() => undefined)
-  return target === undefined ? join(folder, basename(path)) : realPathOf(resolve(folder, target))
+  if (target === undefined) return join(folder, basename(path))
+  // Not resolve(): what `..` is after a link, only the system knows.
+  return realPathOf(isAbsolute(target) ? target : `${folder}/${target}`)
 }
 
 function refuseFolder(file: string): never {

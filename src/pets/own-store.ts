@@ -1,11 +1,11 @@
-import type { Added, Awaitable, NewPet, Store } from '../types.ts'
+import type { Added, Awaitable, NewPet, Page, PageQuery, Store } from '../types.ts'
 import type { Seed } from './pet.ts'
 import { FAILED } from './store.ts'
 
-type Report = (failure: unknown) => void
+type OnFailure = (failure: unknown) => void
 
 /** A store of the user's, filled on its first use. Its `add` and `isWritable` never reject. */
-export function ownStore(store: Store, initial: readonly Seed[], report: Report): Store {
+export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
 
@@ -18,17 +18,17 @@ export function ownStore(store: Store, initial: readonly Seed[], report: Report)
       await filling
       return await work()
     } catch (error) {
-      report(error)
+      onFailure(error)
       throw error
     }
   }
 
   return {
-    page: (query) => ask(() => store.page(query)),
-    get: (id) => ask(() => store.get(id)),
+    page: (query) => ask(() => pageOf(store, query)),
+    get: (id) => ask(() => jsonOf(store, id)),
     reset: (pets) => ask(() => store.reset(pets)),
     isWritable: () => ask(() => store.isWritable()).catch(() => false),
-    add: (pet) => ask(() => addTo(store, pet, report)).catch(() => FAILED),
+    add: (pet) => ask(() => addTo(store, pet, onFailure)).catch(() => FAILED),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing
@@ -36,13 +36,31 @@ export function ownStore(store: Store, initial: readonly Seed[], report: Report)
   }
 }
 
-async function addTo(store: Store, pet: NewPet, report: Report): Promise<Added> {
+// Types do not stop JavaScript, and many databases have null for none.
+
+async function pageOf(store: Store, query: PageQuery): Promise<Page> {
+  const { json, next } = await store.page(query)
+  return { json: checkJson(json), next: next ?? undefined }
+}
+
+async function jsonOf(store: Store, id: number): Promise<string | undefined> {
+  const json = (await store.get(id)) ?? undefined
+  return json === undefined ? undefined : checkJson(json)
+}
+
+function checkJson(json: unknown): string {
+  if (typeof json === 'string') return json
+  throw new TypeError('the store must return JSON as a string')
+}
+
+async function addTo(store: Store, pet: NewPet, onFailure: OnFailure): Promise<Added> {
   try {
     const added = await store.add(pet)
-    if (!added.ok && added.cause !== undefined) report(added.cause)
+    if (added.ok) checkJson(added.json)
+    else if (added.cause !== undefined) onFailure(added.cause)
     return added
   } catch (error) {
-    report(error)
+    onFailure(error)
     return { ok: false, reason: 'outcome_unknown' }
   }
 }

@@ -1,10 +1,19 @@
 import type { Stats } from 'node:fs'
-import { type FileHandle, link, open, rename, stat, unlink } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { type FileHandle, link, lstat, open, rename, stat, unlink } from 'node:fs/promises'
 import { hasCode, messageOf } from '../guards.ts'
-import { journalLine, readJournal, readSnapshot, snapshotPieces } from './snapshot-format.ts'
+import { type Lock, takeLock } from './lock.ts'
+import {
+  ignoreMissing,
+  journalLine,
+  readExisting,
+  readJournal,
+  readSnapshot,
+  syncFolder,
+  writeSnapshot,
+} from './snapshot-format.ts'
 import type { MemoryStore, Report } from './store.ts'
 
+const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 // Written to the journal and cut off again, to see whether the disk takes a write.
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
@@ -15,16 +24,23 @@ const PROBE = Buffer.alloc(4 * 1024, ' ')
 export class SnapshotFiles {
   readonly path: string
   readonly report: Report
+  readonly #newPath: string
+  readonly #journalPath: string
+  #lock: Lock
   #journal: FileHandle | undefined
-  #end = 0 // of the last acknowledged line of the journal
-  #folded = 0 // end of the journal when the latest snapshot was begun
-  #size = 0 // of the journal; exceeds #end after a failed write
+  #acknowledgedEnd = 0 // of the last acknowledged line of the journal
+  #foldedEnd = 0 // end of the journal when the latest snapshot was begun
+  #size = 0 // of the journal; beyond #acknowledgedEnd after a failed write
   // What FILE was when this server last wrote it, to notice that others did.
   #snapshotStats: Stats | undefined
-  #isHalfPlaced = false // from a rename until the names and the journal are on disk
+  isUncut = false // a write that failed is still in the journal: a restart may show its pets
+  #isHalfPlaced = false // from a rename until the folder and the journal are on disk
 
-  constructor(path: string, report: Report) {
+  constructor(path: string, lock: Lock, report: Report) {
     this.path = path
+    this.#newPath = `${path}.petstore-new`
+    this.#journalPath = `${path}.journal`
+    this.#lock = lock
     this.report = report
   }
 
@@ -32,42 +48,42 @@ export class SnapshotFiles {
     return this.#snapshotStats?.size ?? 0
   }
 
-  /** Bytes of the journal that no snapshot covers. */
+  /** Bytes of the journal since the latest snapshot was begun. */
   get unfoldedBytes(): number {
-    return this.#end - this.#folded
+    return this.#acknowledgedEnd - this.#foldedEnd
   }
 
   /** Reads all pets, and rewrites FILE. Refuses damage before any file is changed. */
   async open(memory: MemoryStore): Promise<void> {
-    let end = 0
-    const journalPath = `${this.path}.journal`
     this.#snapshotStats = await readExisting(this.path, (file) => readSnapshot(file, memory))
-    const journal = await readExisting(journalPath, async (file) => {
-      end = await readJournal(file, memory)
+    const journal = await readExisting(this.#journalPath, async (file) => {
+      this.#acknowledgedEnd = await readJournal(file, memory)
     })
     if (this.#snapshotStats === undefined && journal !== undefined) {
-      throw new Error(`${this.path} is missing, but not ${journalPath}: restore it`)
+      throw new Error(`${this.path} is missing, but not ${this.#journalPath}: restore it`)
     }
+    const torn = (journal?.size ?? 0) - this.#acknowledgedEnd
     try {
       await this.fold(memory.values()) // proves that FILE can be replaced
     } catch (error) {
-      await unlink(`${this.path}.new`).catch(ignoreMissing)
+      await unlink(this.#newPath).catch(ignoreMissing)
+      const why = `${this.path} cannot be replaced: ${messageOf(error)}`
       // A full disk stops no start: the old files hold every pet.
-      if (this.#snapshotStats === undefined || !isNoRoom(error)) {
-        throw new Error(`${this.path} cannot be replaced: ${messageOf(error)}`)
-      }
-      await this.#openJournal(end) // syncs the names, too
+      if (this.#snapshotStats === undefined || !hasCode(error, ...NO_ROOM)) throw new Error(why)
+      this.report('warn', why)
+      await this.#openJournal(this.#acknowledgedEnd) // syncs the folder, too
       this.#isHalfPlaced = false
     }
-    const torn = (journal?.size ?? 0) - end
-    const cut = `${journalPath}: cut off ${torn} bytes after the last complete write`
+    const cut = `${this.#journalPath}: cut off ${torn} bytes after the last complete write`
     if (torn > 0) this.report('warn', cut)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
   async append(pets: readonly string[]): Promise<void> {
+    this.isUncut = true
     await this.#write(journalLine(pets))
-    this.#end = this.#size
+    this.isUncut = false
+    this.#acknowledgedEnd = this.#size
   }
 
   /**
@@ -75,31 +91,20 @@ export class SnapshotFiles {
    * snapshot and in the journal is read once.
    */
   async prepare(pets: Iterable<string>): Promise<Stats> {
-    this.#folded = this.#end
-    const newPath = `${this.path}.new`
+    this.#foldedEnd = this.#acknowledgedEnd
+    await this.#holdLock()
     const { mode } = (await stat(this.path).catch(ignoreMissing)) ?? this.#snapshotStats ?? {}
-    await unlink(newPath).catch(ignoreMissing)
-    const handle = await open(newPath, 'wx', mode)
-    try {
-      if (mode !== undefined) await handle.chmod(mode) // open() applies the umask
-      for (const piece of snapshotPieces(pets)) await handle.appendFile(piece)
-      await handle.sync()
-      return await handle.stat()
-    } catch (error) {
-      await unlink(newPath).catch(() => {})
-      throw error
-    } finally {
-      await handle.close()
-    }
+    return writeSnapshot(this.#newPath, mode, pets)
   }
 
   /** Puts the next snapshot in place. Empties the journal unless anything was added meanwhile. */
   async place(next: Stats): Promise<void> {
+    await this.#holdLock()
     await this.#keepForeign()
     this.#isHalfPlaced = true
-    await rename(`${this.path}.new`, this.path)
+    await rename(this.#newPath, this.path)
     this.#snapshotStats = next
-    await this.#syncNames()
+    await syncFolder(this.path)
     if (this.unfoldedBytes === 0) await this.#openJournal(0)
     this.#isHalfPlaced = false
   }
@@ -110,7 +115,7 @@ export class SnapshotFiles {
 
   /** Replaces all pets. If that fails, restores FILE, so that no restart shows the new pets. */
   async replace(pets: Iterable<string>): Promise<void> {
-    const oldPath = `${this.path}.old`
+    const oldPath = `${this.path}.petstore-old`
     const oldStats = this.#snapshotStats
     const putBack = async () => {
       await rename(oldPath, this.path)
@@ -129,8 +134,8 @@ export class SnapshotFiles {
     }
   }
 
-  /** Folds unless the journal is empty and the files are in order. */
-  async complete(pets: Iterable<string>): Promise<void> {
+  /** Does nothing if the journal is empty and the files are in order. */
+  async foldIfNeeded(pets: Iterable<string>): Promise<void> {
     const isInOrder = this.#size === 0 && (await this.#isInOrder())
     if (!isInOrder) await this.fold(pets)
   }
@@ -140,38 +145,56 @@ export class SnapshotFiles {
     try {
       await this.#cutJournal() // before anything can fail: no restart may show a refused pet
       await this.#write(PROBE)
-      await this.#openJournal(this.#end)
+      await this.#openJournal(this.#acknowledgedEnd)
     } catch (error) {
-      if (isNoRoom(error)) throw error
+      if (hasCode(error, ...NO_ROOM)) throw error
       await this.fold(pets) // a file was lost, or changed by others
     }
   }
 
   /** Removes the journal, which must be empty. */
+  async removeJournal(): Promise<void> {
+    await unlink(this.#journalPath)
+    await syncFolder(this.path)
+  }
+
+  /** Lets others use the files. Never rejects. */
   async close(): Promise<void> {
-    await this.#journal?.close()
-    await unlink(`${this.path}.journal`)
-    await this.#syncNames()
+    await this.#journal?.close().catch(() => {})
+    await this.#lock.release()
+  }
+
+  /** Takes the lock again if it was removed. Throws if another server has it. */
+  async #holdLock(): Promise<void> {
+    if (await this.#lock.isHeld()) return
+    const taken = await takeLock(this.path)
+    await this.#lock.release()
+    this.#lock = taken
   }
 
   /** Removes what was written after the last acknowledged line, unless others wrote there too. */
   async #cutJournal(): Promise<void> {
     const stats = await this.#journal?.stat()
     if (stats?.size !== this.#size) return
-    await this.#journal?.truncate(this.#end)
-    this.#size = this.#end
+    await this.#journal?.truncate(this.#acknowledgedEnd)
+    this.#size = this.#acknowledgedEnd
+    this.isUncut = false
   }
 
+  /** Opens the journal up to its last line that is not in FILE. */
   async #openJournal(end: number): Promise<void> {
+    this.#acknowledgedEnd = end
+    this.#foldedEnd = Math.min(this.#foldedEnd, end)
     const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
+    // At the start, not the one that a server without its lock may still have open.
+    if (end === 0 && !this.#journal) await unlink(this.#journalPath).catch(ignoreMissing)
     await this.#journal?.close()
-    this.#journal = await open(`${this.path}.journal`, 'a', mode)
+    this.#journal = await open(this.#journalPath, 'a', mode)
     await this.#journal.truncate(end)
     await this.#journal.datasync()
-    await this.#syncNames()
-    this.#end = end
+    await syncFolder(this.path)
     this.#size = end
-    this.#folded = Math.min(this.#folded, end)
+    this.isUncut = false
   }
 
   /** Appends to the journal; resolves when that is on disk, and the files are in order. */
@@ -184,13 +207,15 @@ export class SnapshotFiles {
       at += bytesWritten
     }
     const [isInOrder] = await Promise.all([this.#isInOrder(), this.#journal.datasync()])
-    if (!isInOrder) throw new Error('the files are not as this server left them')
+    if (isInOrder) return
+    await this.#holdLock()
+    throw new Error('the files are not as this server left them')
   }
 
   /** Whether both files are in place, and as this server left them. */
   async #isInOrder(): Promise<boolean> {
-    const statsOf = (path: string) => stat(path).catch(ignoreMissing)
-    const paths = [this.path, `${this.path}.journal`]
+    const statsOf = (path: string) => lstat(path).catch(ignoreMissing)
+    const paths = [this.path, this.#journalPath]
     const [snapshot, journal] = await Promise.all(paths.map(statsOf))
     // A journal in place of ours does not grow with it.
     const isWhole = journal?.size === this.#size && !this.#isHalfPlaced
@@ -199,49 +224,16 @@ export class SnapshotFiles {
 
   /** Keeps somebody else's file under another name. */
   async #keepForeign(): Promise<void> {
-    const found = await stat(this.path).catch(ignoreMissing)
+    const found = await lstat(this.path).catch(ignoreMissing)
     if (found === undefined || isSame(found, this.#snapshotStats)) return
     const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
     // A system may refuse links to files of others.
     await link(this.path, keptAs).catch(() => rename(this.path, keptAs))
     this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
   }
-
-  /** Only then does a new, renamed or removed file stay so after a power cut. */
-  async #syncNames(): Promise<void> {
-    const folder = await open(dirname(this.path))
-    await folder.sync().finally(() => folder.close())
-  }
 }
 
 function isSame(found: Stats | undefined, own: Stats | undefined): boolean {
   const members = ['dev', 'ino', 'size', 'mtimeMs'] as const
   return members.every((member) => found?.[member] === own?.[member])
-}
-
-function isNoRoom(error: unknown): boolean {
-  return hasCode(error, 'ENOSPC', 'EDQUOT', 'EFBIG')
-}
-
-function ignoreMissing(error: unknown): undefined {
-  if (!hasCode(error, 'ENOENT')) throw error
-}
-
-/** Reads a file if there is one. An error names it. */
-async function readExisting(
-  path: string,
-  read: (file: FileHandle) => Promise<void>,
-): Promise<Stats | undefined> {
-  const found = await stat(path).catch(ignoreMissing)
-  if (found === undefined) return undefined
-  if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
-  const handle = await open(path)
-  try {
-    await read(handle)
-    return found
-  } catch (error) {
-    throw new Error(`${path}: ${messageOf(error)}`)
-  } finally {
-    await handle.close()
-  }
 }

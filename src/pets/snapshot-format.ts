@@ -1,7 +1,9 @@
 import { isUtf8 } from 'node:buffer'
-import type { FileHandle } from 'node:fs/promises'
+import type { Stats } from 'node:fs'
+import { type FileHandle, open, stat, unlink } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { messageOf } from '../guards.ts'
+import { hasCode, messageOf } from '../guards.ts'
 import { type Parsed, parseJson, parseJsonBytes, valueOf } from './json.ts'
 import { isPetStatus, readPet } from './pet.ts'
 import { type Draft, draftOf, type MemoryStore } from './store.ts'
@@ -20,8 +22,29 @@ const OWN_PET = new RegExp(
 // Small enough that a piece is garbage before the collector moves it to where objects live long.
 const PIECE_CHARACTERS = 2 ** 16
 
-/** A snapshot with these pets, in pieces: an array with a pet a line. */
-export function* snapshotPieces(pets: Iterable<string>): Generator<string> {
+/** Writes a new file with these pets. If that fails, no part of it is left. */
+export async function writeSnapshot(
+  path: string,
+  mode: number | undefined,
+  pets: Iterable<string>,
+): Promise<Stats> {
+  await unlink(path).catch(ignoreMissing)
+  const handle = await open(path, 'wx', mode)
+  try {
+    if (mode !== undefined) await handle.chmod(mode) // open() applies the umask
+    for (const piece of snapshotPieces(pets)) await handle.appendFile(piece)
+    await handle.sync()
+    return await handle.stat()
+  } catch (error) {
+    await unlink(path).catch(() => {})
+    throw error
+  } finally {
+    await handle.close()
+  }
+}
+
+/** An array with a pet a line, in pieces. */
+function* snapshotPieces(pets: Iterable<string>): Generator<string> {
   let piece = '['
   let separator = '\n'
   for (const pet of pets) {
@@ -174,4 +197,33 @@ async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
 async function chunkAt(file: FileHandle, at: number): Promise<Buffer> {
   const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK), 0, CHUNK, at)
   return buffer.subarray(0, bytesRead)
+}
+
+export function ignoreMissing(error: unknown): undefined {
+  if (!hasCode(error, 'ENOENT')) throw error
+}
+
+/** Reads a file if there is one. An error names it. */
+export async function readExisting(
+  path: string,
+  read: (file: FileHandle) => Promise<void>,
+): Promise<Stats | undefined> {
+  const found = await stat(path).catch(ignoreMissing)
+  if (found === undefined) return undefined
+  if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
+  const handle = await open(path)
+  try {
+    await read(handle)
+    return found
+  } catch (error) {
+    throw new Error(`${path}: ${messageOf(error)}`)
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Without this, a power cut may undo that a file in the folder of `path` was made or renamed. */
+export async function syncFolder(path: string): Promise<void> {
+  const folder = await open(dirname(path))
+  await folder.sync().finally(() => folder.close())
 }

@@ -9,9 +9,9 @@ import { bytesOf, draftOf, FAILED, FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
-// To fold is to write all pets to FILE.new, rename it to FILE and empty the journal. A small store
-// is folded this many milliseconds after the last addition, a larger one once the journal is as
-// large as the snapshot.
+// To fold is to write all pets to FILE.petstore-new, rename it to FILE and empty the journal. A
+// small store is folded this many milliseconds after the last addition, a larger one once the
+// journal is as large as the snapshot.
 const FOLD_DELAY = 1_000
 const SMALL_BYTES = 2 ** 20
 // A batch is complete after this many turns of the event loop without an addition.
@@ -28,14 +28,13 @@ export async function openSnapshotStore(
   report: Report,
 ): Promise<LocalStore> {
   const path = await realPathOf(file)
-  const release = await takeLock(path)
+  const files = new SnapshotFiles(path, await takeLock(path), report)
   try {
-    const files = new SnapshotFiles(path, report)
     const memory = new MemoryStore(maxBytes, report)
     await files.open(memory)
-    return new SnapshotStore(files, memory, release)
+    return new SnapshotStore(files, memory)
   } catch (error) {
-    await release()
+    await files.close()
     throw error
   }
 }
@@ -47,7 +46,6 @@ export async function openSnapshotStore(
 class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
   #memory: MemoryStore
-  readonly #release: () => Promise<void>
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
   #batch: Addition[] | undefined // open to more additions until another task is queued
   #expectedSize = 0 // of the next batch
@@ -61,10 +59,9 @@ class SnapshotStore implements LocalStore {
   readonly get: LocalStore['get'] = (id) => this.#memory.get(id)
   readonly values: LocalStore['values'] = () => this.#memory.values()
 
-  constructor(files: SnapshotFiles, memory: MemoryStore, release: () => Promise<void>) {
+  constructor(files: SnapshotFiles, memory: MemoryStore) {
     this.#files = files
     this.#memory = memory
-    this.#release = release
   }
 
   get size(): number {
@@ -78,7 +75,7 @@ class SnapshotStore implements LocalStore {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing !== undefined) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // assigned after #enqueue() has cleared it
+      this.#batch ??= this.#openBatch() // written later, with all that joins it until then
       this.#batch.push({ pet, resolve })
     })
   }
@@ -87,7 +84,7 @@ class SnapshotStore implements LocalStore {
     const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
-      await this.#foldNow() // a crash must not leave a journal of old pets with the fresh ones
+      await this.#foldAtOnce() // a crash must not leave a journal of old pets with the fresh ones
       await this.#files.replace(fresh.values())
       this.#memory = fresh
     })
@@ -106,20 +103,20 @@ class SnapshotStore implements LocalStore {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#queue.then(() => this.#completeFiles())
+    this.#closing ??= this.#queue.then(() => this.#closeFiles())
     return this.#closing
   }
 
-  async #completeFiles(): Promise<void> {
+  async #closeFiles(): Promise<void> {
     const { path } = this.#files
     try {
-      await this.#foldNow()
-      await this.#files.close()
+      await this.#foldAtOnce()
+      await this.#files.removeJournal()
     } catch (error) {
       const why = messageOf(error)
       throw new Error(`${path} could not be completed; keep ${path}.journal with it: ${why}`)
     } finally {
-      await this.#release()
+      await this.#files.close()
     }
   }
 
@@ -128,7 +125,7 @@ class SnapshotStore implements LocalStore {
     if (this.#closing !== undefined) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
-      await this.#fail(error)
+      await this.#onFailure(error)
       throw error
     })
     this.#queue = done.catch(() => {})
@@ -138,7 +135,8 @@ class SnapshotStore implements LocalStore {
   #openBatch(): Addition[] {
     const batch: Addition[] = []
     this.#enqueue(() => this.#write(batch)).catch(() => {
-      for (const { resolve } of batch) resolve(FAILED)
+      const reason = this.#files.isUncut ? 'outcome_unknown' : 'storage_failed'
+      for (const { resolve } of batch) resolve({ ok: false, reason })
     })
     return batch
   }
@@ -177,7 +175,7 @@ class SnapshotStore implements LocalStore {
 
   #foldLater(): void {
     const { snapshotBytes, unfoldedBytes } = this.#files
-    const fold = () => this.#fold().catch(() => {}) // failures are already reported
+    const fold = () => this.#foldInBackground().catch(() => {}) // failures are already reported
     if (snapshotBytes + unfoldedBytes < SMALL_BYTES) {
       this.#foldTimer ??= setTimeout(fold, FOLD_DELAY).unref()
       this.#foldTimer.refresh()
@@ -185,12 +183,12 @@ class SnapshotStore implements LocalStore {
   }
 
   /** Writes the next snapshot, during which additions go on, and puts it in place. */
-  async #fold(): Promise<void> {
+  async #foldInBackground(): Promise<void> {
     await this.#enqueue(async () => {
       // Not awaited: the journal can be written meanwhile.
       this.#nextSnapshot ??= this.#files.prepare(this.values())
     })
-    await this.#nextSnapshot?.catch(() => {}) // the next task meets the failure again
+    await this.#nextSnapshot?.catch(() => {}) // #placeNext() meets and reports the failure
     await this.#enqueue(() => this.#placeNext())
   }
 
@@ -201,9 +199,9 @@ class SnapshotStore implements LocalStore {
     if (next !== undefined) await this.#files.place(await next)
   }
 
-  async #foldNow(): Promise<void> {
-    await this.#placeNext().catch(() => {}) // if that fails, complete() folds again
-    await this.#files.complete(this.values())
+  async #foldAtOnce(): Promise<void> {
+    await this.#placeNext().catch(() => {}) // if that fails, the next line folds again
+    await this.#files.foldIfNeeded(this.values())
   }
 
   /** Puts the files in order if anything failed. */
@@ -216,10 +214,10 @@ class SnapshotStore implements LocalStore {
   }
 
   /**
-   * Cleans up at once, before anything is refused: no restart may show what was refused. If that
-   * fails, too, the next repair does it.
+   * Repairs at once, before the callers are refused: no restart may show what was refused. If that
+   * fails, too, the next use tries again.
    */
-  async #fail(error: unknown): Promise<void> {
+  async #onFailure(error: unknown): Promise<void> {
     if (this.#isFailing) return
     this.#isFailing = true
     const { path, report } = this.#files

@@ -28,6 +28,8 @@ const WARN_AT = 0.8
 export interface Budget {
   readonly maxBytes: number
   bytes: number
+  /** Frees bytes for the first pet that is added to a store. */
+  makeRoom?(bytes: number, store: LocalStore): void
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
@@ -36,10 +38,11 @@ export class MemoryStore implements LocalStore {
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  // By the object of the query, see readListQuery(). Not the last page, so they never change.
+  // By the query's object, see readListQuery(). Without the last page: only that one changes.
   readonly #pages = new Map<PageQuery, Page>()
   #pageBytes = 0
   #isClosed = false
+  #initialSize = 0
   readonly #maxPageBytes: number
   #budget: Budget
 
@@ -81,17 +84,19 @@ export class MemoryStore implements LocalStore {
     const ids = this.#ids[status]
     const first = firstAbove(ids, after)
     const pageIds = ids.slice(first, first + limit)
-    const json = `[${pageIds.map((id) => this.#pets.get(id)).join(',')}]`
+    const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
     this.#keepPage(query, page)
     return page
   }
 
-  /** A seed that has an id keeps it. That of a client has none: validateNewPet() drops it. */
+  /** Keeps the id of a seed. A client's pet has none: validateNewPet() drops it. */
   add(pet: Seed): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
+    if (this.size === this.#initialSize && !this.hasRoom(draft))
+      this.#budget.makeRoom?.(bytesOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 
@@ -114,7 +119,6 @@ export class MemoryStore implements LocalStore {
     this.#ids.all.push(id)
     if (status !== undefined) this.#ids[status].push(id)
     this.#grow(bytesOf(draft))
-    if (this.#budget.bytes >= this.maxBytes * WARN_AT) this.#warn()
     return { ok: true, id, json }
   }
 
@@ -126,6 +130,7 @@ export class MemoryStore implements LocalStore {
     if (!pets.every((pet) => fresh.add(pet).ok)) return false
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
+    this.#initialSize = this.size
     this.#grow(fresh.bytes - this.bytes)
     this.#clearPages()
     return true
@@ -144,6 +149,7 @@ export class MemoryStore implements LocalStore {
   #grow(bytes: number): void {
     this.bytes += bytes
     this.#budget.bytes += bytes
+    if (this.#budget.bytes >= this.maxBytes * WARN_AT) this.#warn()
   }
 
   #keepPage(query: PageQuery, page: Page): void {

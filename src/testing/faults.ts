@@ -9,7 +9,7 @@ import { BOOLEAN, checkMembers, DELAY, integer, isNumber, isString } from '../op
 import { misuse, oneOf, orElse, rule } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
-import { OPERATIONS } from './requests.ts'
+import { OPERATIONS } from './violations.ts'
 
 const ANY_TEXT = rule('a string', isString)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
@@ -68,6 +68,9 @@ function checkFault(input: unknown): asserts input is Fault {
     throw misuse('code, message and headers must be with a status')
   if (retryAfter !== undefined && status !== 429 && status !== 503)
     throw misuse('retryAfter must be with status 429 or 503')
+  const hasRetryAfter = Object.keys(fault.headers ?? {}).some((name) => /^retry-after$/i.test(name))
+  if (retryAfter !== undefined && hasRetryAfter)
+    throw misuse('retryAfter must be without Retry-After among the headers')
   if (seed !== undefined && rate === undefined && !Array.isArray(delay))
     throw misuse('seed must be with a rate or a delay of [min, max]')
 }
@@ -85,6 +88,7 @@ export class Faults {
   #pending: Pending[] = []
   #cleared = new AbortController()
   #count = 0
+  #resets = 0
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -116,15 +120,23 @@ export class Faults {
     this.#cleared = new AbortController()
   }
 
+  /** Drops them and hangs up on every delayed request, which began before the pets were reset. */
+  reset(): void {
+    this.#resets++
+    this.clear()
+  }
+
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
     const { signal } = this.#cleared
+    const resets = this.#resets
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    if (fault.hangUp || (fault.delay !== undefined && signal.aborted)) return undefined
+    const isCleared = signal.aborted && (fault.delay !== undefined || this.#resets > resets)
+    if (fault.hangUp || isCleared) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -147,12 +159,13 @@ export class Faults {
 }
 
 /** A number from 0 to below 1, the same in each run. */
-function draw(purpose: string, seed = 0, at: number): number {
-  const digits = hash('sha256', `${purpose} ${seed} ${at}`).slice(0, 8)
+function draw(purpose: string, seed: number | undefined, at: number): number {
+  const digits = hash('sha256', `${purpose} ${seed ?? 0} ${at}`).slice(0, 8)
   return Number(`0x${digits}`) / 2 ** 32
 }
 
-function drawDelay(delay: Delay = 0, seed: number | undefined, at: number): number {
+function drawDelay(delay: Delay | undefined, seed: number | undefined, at: number): number {
+  if (delay === undefined) return 0
   const [min, max] = isNumber(delay) ? [delay, delay] : delay
   return min + Math.floor(draw('delay', seed, at) * (max - min + 1))
 }
@@ -162,12 +175,12 @@ const MESSAGE = 'A test asked for this fault'
 /** What replaces the operation's response, if anything does. */
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
-  // A write whose response is spoilt is not carried out, unless it is `done`.
+  // Unless it is `done`, no operation runs for a garbled response, and no write for a cut one.
   const replaces = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
   if (status === undefined && !replaces) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  // What spoil() garbles can have any status.
+  // A garbled response is no Error: a 200 by default.
   return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
 }
 

@@ -1,13 +1,12 @@
 import type { Keyring } from '../http/bearer.ts'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
-import { readTarget } from '../http/router.ts'
+import { decodeSegment, readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
-import type { OperationId, RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { violationsOf } from './violations.ts'
+import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
+import { OPERATIONS, violationsOf } from './violations.ts'
 
-export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
 const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON, each counted as a byte
@@ -18,6 +17,7 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   petId: integer(1, MAX_ID),
   key: integer(0, 1_000_000),
 }
+const FILTERED = ['operation', 'status', 'key'] as const
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
@@ -29,7 +29,7 @@ type Wait = (reason?: 'timeout' | 'closed') => void
 
 /** The size of the requests of several logs. */
 export interface SharedBudget extends Budget {
-  makeRoom(): void // called when they are above it
+  makeRoom(): void // called by a log when bytes exceed maxBytes
 }
 
 /** The latest requests, limited in number and in size. */
@@ -39,7 +39,7 @@ export class RequestLog {
   readonly #waits = new Set<Wait>()
   // By the head object, in the order of arrival; undefined while they are in flight.
   readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
-  #count = 0 // of those with a response
+  #count = 0 // of those no longer in flight
   readonly #budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 }
   readonly #shared: SharedBudget | undefined
   #clearedAt = 0
@@ -56,8 +56,9 @@ export class RequestLog {
   }
 
   clear(): void {
-    this.#dropOldestWhile(() => true)
-    this.#requests.clear() // of those in flight
+    this.#requests.clear()
+    this.#count = 0
+    this.#grow(-this.#budget.bytes)
     this.#clearedAt = performance.now()
   }
 
@@ -86,12 +87,11 @@ export class RequestLog {
   }
 
   #find(filters: WaitOptions): RecordedRequest[] {
+    const { petId, ...wanted } = filters
     const recorded = [...this.#requests.values()].filter((one) => one !== undefined)
     return recorded.filter((one) => {
-      const { operation = one.operation, status = one.status, key = one.key, petId } = filters
-      const isOfPet = one.operation === 'getPet' && one.path.endsWith(`/${petId}`)
-      if (petId !== undefined && !isOfPet) return false
-      return one.operation === operation && one.status === status && one.key === key
+      if (petId !== undefined && petIdOf(one) !== `${petId}`) return false
+      return FILTERED.every((name) => wanted[name] === undefined || wanted[name] === one[name])
     })
   }
 
@@ -99,20 +99,26 @@ export class RequestLog {
     const wanted = Object.entries(filters).map(([name, value]) =>
       value === undefined ? '' : `, ${name} ${value}`,
     )
-    const latest = [...this.#requests].slice(-SHOWN_REQUESTS)
-    const lines = latest.map(([head, request]) => `\n  ${this.#describe(head, request)}`)
+    const all = [...this.#requests]
+    const isShown = ([, request]: (typeof all)[number], at: number) =>
+      request === undefined || at >= all.length - SHOWN_REQUESTS
+    const lines = all
+      .filter(isShown)
+      .map(([head, request]) => `\n  ${this.#describe(head, request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
     return `Waited for ${count} requests${wanted.join('')}; ${came}`
   }
 
-  #describe({ method, target }: RequestHead, request: RecordedRequest | undefined): string {
-    const line = this.#keyring.redact(`${method} ${target}`)
-    if (request === undefined) return `${line} in flight`
+  #describe(head: RequestHead, request: RecordedRequest | undefined): string {
+    if (request === undefined)
+      return this.#keyring.redact(`${head.method} ${head.target} in flight`)
+    const { method, path, query, status } = request // redacted by the keys of its time
+    const target = query === '' ? path : `${path}?${query}`
     const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
-    return `${line} ${request.status ?? 'no response'} ${body}`.trimEnd()
+    return `${method} ${target} ${status ?? 'no response'} ${body}`.trimEnd()
   }
 
-  /** Notes that a request is in flight. */
+  /** Records a request in flight. */
   readonly begin = (head: RequestHead): void => {
     this.#requests.set(head, undefined)
   }
@@ -172,6 +178,12 @@ export class RequestLog {
       this.#grow(-sizeOf(request))
     }
   }
+}
+
+/** The pet of a getPet. */
+function petIdOf({ operation, path }: RecordedRequest): string | undefined {
+  const segment = path.slice(path.lastIndexOf('/') + 1)
+  return operation === 'getPet' ? decodeSegment(segment) : undefined
 }
 
 function isAbove({ bytes, maxBytes }: Budget): boolean {

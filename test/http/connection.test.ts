@@ -5,7 +5,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, folderOf, Random } from '../support.ts'
-import { RawConnection, send, start } from '../support.ts'
+import { FakeStream, RawConnection, send, start } from '../support.ts'
 import { BEARER, chunk, CHUNKED, get, HOST } from './raw.ts'
 import { open, post, postChunked, postHead, request, REX } from './raw.ts'
 
@@ -208,7 +208,9 @@ describe('pipelined requests', within, () => {
   const PIPELINE = get('/v1/pets?limit=1').repeat(101)
 
   test('are answered in order while at most 100 wait, or else the connection closes', async (t) => {
-    const petstore = await start(t, { snapshot: `${folderOf(t)}/pets.json` })
+    const logStream = new FakeStream()
+    const snapshot = `${folderOf(t)}/pets.json`
+    const petstore = await start(t, { snapshot, log: 'text', logStream })
     await petstore.add(Array(100).fill(TWO_PETS[0]))
     const connection = new RawConnection(t, petstore)
     for (const count of [99, 100]) {
@@ -219,6 +221,8 @@ describe('pipelined requests', within, () => {
     }
     await connection.write(post() + get().repeat(101))
     assert.equal(await connection.rest(), '')
+    const why = 'connections closed, because more than 100 requests waited on one: 1'
+    await logStream.until(new RegExp(`warn: ${why}`))
   })
 
   test('are read no faster than they are answered, also with bodies', async (t) => {

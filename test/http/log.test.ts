@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
-import { check, FakeStream, KEY, send, start } from '../support.ts'
+import { assertNext, check, FakeStream, KEY, RawConnection, send, start } from '../support.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
 const FORWARDED = '203.0.113.9, 198.51.100.7'
@@ -341,6 +341,33 @@ test('counts the lines of every write that failed while others were on their way
   petstore.log.event('info', 'three')
   await petstore.log.flush()
   assert.match(logStream.text, /\n\n\n.* info: three\n.* warn: 2 lines were dropped: no space\n$/)
+})
+
+test('a flush tells the counts that would come later', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { maxConnections: 1, log: 'text', logStream })
+  for (let count = 0; count < 4; count++) {
+    const connection = new RawConnection(t, petstore)
+    await connection.write(get('/livez'))
+    await assertNext(connection, 200)
+  }
+  await petstore.close()
+  const counts = logStream.text.match(/(?<=idle connections closed to make room, .*: )\d+/g)
+  assert.deepEqual(counts, ['1', '2'])
+})
+
+test('the bytes of a body that is cut are those that were sent', async (t) => {
+  const logStream = new FakeStream()
+  const petstore = await start(t, { log: 'json', logStream })
+  for (const door of [fetch, petstore.fetch]) {
+    petstore.inject({ operation: 'listPets', status: 500, message: '', body: 'cut' })
+    const response = await door(`${petstore.url}/pets`, petstore)
+    await assert.rejects(response.text())
+  }
+  await petstore.log.flush()
+  const half = JSON.stringify({ code: 'injected_fault', message: '', status: 500 }).length >> 1
+  const bytes = Array.from(logStream.text.matchAll(/"bytes":(\d+)/g), ([, one]) => Number(one))
+  assert.deepEqual(bytes, [half, half])
 })
 
 const CLOSED = {

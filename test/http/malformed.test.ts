@@ -32,6 +32,7 @@ const BAD_HOSTS = [
 const BAD_CODINGS = [
   ...['', ' ', '\t', ',', ', chunked', 'chunked,', 'gzip', 'identity', 'xchunked', '"chunked"'],
   ...['chunked;a=b', 'chunked, gzip', 'chunked, chunked', 'chunked ,\tchunked', 'gzip, chunked,'],
+  ...['gzip, \xa0chunked', 'gzip, chunked\xa0'],
   ...['chunked, gzip, chunked', 'gzip, chunked, gzip', 'gzip, chunked;a=b', 'gzip;a="b, chunked"'],
   ...[`chunked\r\n${CHUNKED}`, 'chunked\r\nTransfer-Encoding: gzip'],
   'chunked\r\nTransfer-Encoding:',
@@ -90,8 +91,8 @@ const REFUSED: readonly [bytes: string, expected: Expected][] = [
   [get('/v1/pets', ...Array<string>(5_000).fill('X:')), '431 headers_too_large'],
   [get('/v1/pets', ...Array<string>(164).fill(`X: ${'x'.repeat(100)}`)), '431 headers_too_large'],
   [get(`/v1/${long}`), '431 headers_too_large'],
-  [`${GET}\r\nX: ${long}`, '431 headers_too_large'], // before its end
-  [postChunked(`${chunk(REX)}0\r\nX: ${long}\r\n\r\n`), '431 headers_too_large'],
+  [`${GET}\r\nX: ${long}${long}`, '431 headers_too_large'], // before its end
+  [postChunked(`${chunk(REX)}0\r\nX: ${long}${long}\r\n\r\n`), '431 headers_too_large'],
   [postChunked(`1d;a=${long}\r\n${REX}\r\n0\r\n\r\n`), '413 content_too_large'],
   [request('CONNECT pets.example:80 HTTP/1.1', [HOST, BEARER]), '405 method_not_allowed'],
   [post(REX, 'Expect: 200-ok'), '417 expectation_failed'],
@@ -210,6 +211,13 @@ describe('a request that does not arrive in time', () => {
     await assertNext(late, 201, 200)
     await assertLast(late, timeOut)
   })
+})
+
+test('a HEAD that cannot be read gets the head of its Error, without the body', async (t) => {
+  const petstore = await start(t)
+  const connection = await open(t, petstore, request('HEAD / HTTP/1.1', ['Host : h']))
+  const received = await connection.rest()
+  assert.match(received, /^HTTP\/1\.1 400 [^]*\r\nContent-Length: [1-9][^]*\r\n\r\n$/)
 })
 
 test('a client that ends its side within a body gets a 400 and adds nothing', async (t) => {

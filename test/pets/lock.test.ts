@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { takeLock } from '../../src/pets/lock.ts'
 import { folderOf } from '../support.ts'
 
-const takeAndRelease = (file: string) => takeLock(file).then((release) => release())
+const takeAndRelease = (file: string) => takeLock(file).then((lock) => lock.release())
 
 test('a stopped process keeps its lock; a killed one does not', async (t) => {
   const folder = folderOf(t)
@@ -36,9 +36,9 @@ test('one of many contenders takes a lock, even if a dead one is left', async (t
     const taken = await Promise.allSettled(
       Array.from({ length: 8 }, () => takeLock(`${folder}/pets`)),
     )
-    const releases = taken.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
-    assert.equal(releases.length, 1)
-    for (const release of releases) await release()
+    const locks = taken.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    assert.equal(locks.length, 1)
+    for (const lock of locks) await lock.release()
     left.close()
     assert.deepEqual(readdirSync(folder), [])
   }
@@ -54,13 +54,13 @@ test('leaves a file that is not a socket alone, whatever its name', async (t) =>
 
 test('releases a lock although somebody asks for its owner and hangs up, or stays', async (t) => {
   const folder = folderOf(t)
-  const release = await takeLock(`${folder}/pets`)
+  const lock = await takeLock(`${folder}/pets`)
   const [name = ''] = readdirSync(folder)
   connect(`${folder}/${name}`).destroy()
   const staying = connect({ path: `${folder}/${name}`, allowHalfOpen: true })
   t.after(() => staying.destroy())
   await once(staying, 'data')
-  await release()
+  await lock.release()
   assert.deepEqual(readdirSync(folder), [])
 })
 

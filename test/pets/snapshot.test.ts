@@ -10,7 +10,8 @@ import { crc32 } from 'node:zlib'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
-import { folderOf, Random } from '../support.ts'
+import { run } from '../process.ts'
+import { folderOf, Random, send } from '../support.ts'
 import { mayMount } from '../system/packages.ts'
 
 const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
@@ -319,7 +320,28 @@ test('follows a link from where it really is, if its folder is a link as well', 
   assert.deepEqual(all(await open(t, `${folder}/current/pets.json`)), LINES)
 })
 
-type Operation = 'appendFile' | 'write' | 'sync' | 'datasync'
+test('follows .. in the target of a link as the system does', async (t) => {
+  const folder = folderOf(t)
+  fs.mkdirSync(`${folder}/real/inner`, { recursive: true })
+  fs.mkdirSync(`${folder}/links`)
+  fs.symlinkSync('../real/inner', `${folder}/links/inner`)
+  fs.symlinkSync('inner/../pets.json', `${folder}/links/pets.json`)
+  await (await open(t, `${folder}/links/pets.json`)).close()
+  assert.deepEqual(fs.readdirSync(`${folder}/real`), ['inner', 'pets.json'])
+})
+
+test("leaves the user's own files alone, whatever they are a copy of", async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  for (const end of ['new', 'old', 'bak']) fs.writeFileSync(`${path}.${end}`, end)
+  await store.reset(PETS)
+  await store.close()
+  await (await open(t, path)).close()
+  for (const end of ['new', 'old', 'bak']) {
+    assert.equal(fs.readFileSync(`${path}.${end}`, 'utf8'), end)
+  }
+})
+
+type Operation = 'appendFile' | 'write' | 'sync' | 'datasync' | 'truncate'
 
 /** Lets an operation on all open files fail, as only a broken disk does; returns what ends it. */
 type Code = 'EIO' | 'ENOSPC'
@@ -330,13 +352,17 @@ async function failDisk(
   code: Code = 'EIO',
   times = Infinity,
 ) {
-  const probe = await openFile(filed(t, ''), 'r')
-  const files = Object.getPrototypeOf(probe)
-  await probe.close()
+  const files = await prototypeOfFiles(t)
   const failure = Object.assign(new Error(`${code}: it fails`), { code })
   const fail = () => Promise.reject(failure)
   const { mock } = t.mock.method(files, operation, fail, { times })
   return () => mock.restore()
+}
+
+async function prototypeOfFiles(t: TestContext) {
+  const probe = await openFile(filed(t, ''), 'r')
+  await probe.close()
+  return Object.getPrototypeOf(probe)
 }
 
 async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() => void> {
@@ -345,10 +371,12 @@ async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() =>
 }
 
 test('a start that cannot empty the journal leaves a store that works', async (t) => {
-  const path = filed(t, FILE)
+  const path = filed(t, FILE, LINE)
   await failDisk(t, 'datasync', 'ENOSPC', 1)
   const store = await open(t, path)
+  assert.deepEqual(reports.get(store), [`warn: ${path} cannot be replaced: ENOSPC: it fails`])
   assert.equal((await store.add(REX)).ok, true)
+  assert.equal(store.size, 5)
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
 })
 
@@ -385,11 +413,29 @@ for (const [what, reason, begin] of OUTAGES) {
   })
 }
 
+test('says that a pet may have been added while it cannot be cut off the journal', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  const operations = ['datasync', 'truncate', 'sync'] as const
+  const ends = await Promise.all(operations.map((operation) => failDisk(t, operation)))
+  assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
+  const copy = copyOf(path)
+  ends.forEach((end) => end())
+  const restarted = await open(t, copy)
+  assert.equal(restarted.size, 4)
+  await restarted.close()
+  assert.equal(await store.isWritable(), true)
+  assert.deepEqual(all(await open(t, copyOf(path))), LINES)
+  assert.ok((await store.add(REX)).ok)
+  for (const operation of operations.slice(1)) await failDisk(t, operation)
+  await assert.rejects(async () => store.reset([]), /EIO/)
+  assert.deepEqual(await store.add(REX), FAILED) // never written
+})
+
 test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   await failDisk(t, 'appendFile', 'ENOSPC')
   await assert.rejects(async () => store.reset(PETS), /ENOSPC/)
-  assert.ok(!fs.existsSync(`${path}.new`))
+  assert.ok(!fs.existsSync(`${path}.petstore-new`))
   assert.equal((await store.add(REX)).ok, true)
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
 })
@@ -418,11 +464,28 @@ function replaceByCopy(path: string): void {
   fs.renameSync(`${path}.x`, path)
 }
 
+function leaveLink(path: string): void {
+  fs.renameSync(path, `${path}.moved`)
+  fs.symlinkSync('pets.json.moved', path)
+}
+
+function removeLock(path: string): void {
+  const isLock = (name: string) => name.startsWith('pets.json.lock')
+  for (const name of fs.readdirSync(dirname(path)).filter(isLock))
+    unlink(`${dirname(path)}/${name}`)
+}
+
+function replaceFolder(path: string): void {
+  fs.renameSync(dirname(path), `${dirname(path)}-moved`)
+  fs.mkdirSync(dirname(path))
+}
+
 const unlink = (...paths: string[]) => paths.forEach((path) => fs.unlinkSync(path))
 const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] = [
   ['removes the file', (path) => unlink(path), false],
   ['replaces the file', (path) => replace(path), true],
   ['writes over the file', (path) => fs.writeFileSync(path, 'theirs'), true],
+  ['moves the file, and leaves a link to it', (path) => leaveLink(path), true],
   ['cuts the file', (path) => fs.truncateSync(path, 9), true],
   ['removes the journal', (path) => unlink(`${path}.journal`), false],
   ['cuts the journal', (path) => fs.truncateSync(`${path}.journal`, 1), false],
@@ -430,6 +493,7 @@ const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] 
   ['replaces the journal', (path) => replace(`${path}.journal`), false],
   ['replaces the journal by a copy', (path) => replaceByCopy(`${path}.journal`), false],
   ['removes all', (path) => unlink(path, `${path}.journal`), false],
+  ['moves the folder, and makes it again', (path) => replaceFolder(path), false],
 ]
 const WHEN = ['at the next addition', 'at the end', 'at the end, if none was added'] as const
 for (const [deed, act, isKept] of STRANGERS) {
@@ -439,10 +503,16 @@ for (const [deed, act, isKept] of STRANGERS) {
       if (then !== 'at the end, if none was added') await store.add(REX)
       act(path)
       if (then === 'at the next addition') {
-        while (!(await store.add(REX)).ok); // the first ones fail as the store notices the change
+        let added = await store.add(REX)
+        while (!added.ok) {
+          assert.deepEqual(added, FAILED) // the first one, as the store notices the change
+          added = await store.add(REX)
+        }
         assert.deepEqual(all(await open(t, copyOf(path))), all(store))
+        await assert.rejects(open(t, path), /in use by process/)
       }
       await store.close()
+      assert.doesNotMatch(`${fs.readdirSync(dirname(path))}`, /pets\.json\.lock/)
       assert.deepEqual(all(await open(t, path)), all(store))
       const kept = fs.readdirSync(dirname(path)).filter((name) => /^pets\.json\.\d{4}-/.test(name))
       const keptAs = path.replace('pets.json', kept[0] ?? '')
@@ -452,6 +522,70 @@ for (const [deed, act, isKept] of STRANGERS) {
     })
   }
 }
+
+test('a lock that was removed is taken again when the file is next written', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  removeLock(path)
+  await store.add(REX)
+  const names = () => `${fs.readdirSync(dirname(path))}`
+  while (!names().includes('pets.json.lock.')) await new Promise(setImmediate)
+  await assert.rejects(open(t, path), /in use by process/)
+  removeLock(path)
+  await store.close()
+  assert.doesNotMatch(names(), /pets\.json\.lock/)
+  assert.deepEqual(all(await open(t, path)), all(store))
+})
+
+test('a file that was moved, with a link in its place, survives kill -9', async (t) => {
+  const path = filed(t, FILE)
+  const main = [process.execPath, '--import', 'tsx', 'src/main.ts', '--snapshot', path]
+  const server = await run(t, main)
+  const add = () => send(server, 'POST', '/v1/pets', { body: '{"name":"Rex","categoryId":7}' })
+  leaveLink(path)
+  let added = await add()
+  while (added.status !== 201) added = await add()
+  server.process.kill('SIGKILL')
+  await server.exited
+  assert.equal(fs.readFileSync(`${path}.moved`, 'utf8'), FILE)
+  assert.deepEqual(all(await open(t, path)), [...LINES, added.body])
+})
+
+test('after its lock is removed, a store leaves all to the server that has it', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  await store.add(REX)
+  removeLock(path)
+  const second = await open(t, path)
+  assert.ok((await second.add({ name: 'Tom', categoryId: 1 })).ok)
+  const kept = all(second)
+  fs.writeFileSync(`${path}.petstore-new`, 'half') // as while the second one writes it
+  for (let times = 0; times < 2; times++) {
+    assert.deepEqual(await store.add(REX), FAILED)
+    assert.equal(await store.isWritable(), false)
+    await assert.rejects(async () => store.reset([]), /is in use by process/)
+  }
+  assert.match(`${reports.get(store)}`, /error: .* cannot be written: .* is in use by process/)
+  assert.equal(fs.readFileSync(`${path}.petstore-new`, 'utf8'), 'half')
+  assert.deepEqual(all(await open(t, copyOf(path))), kept)
+  await second.close()
+  let added = await store.add(REX)
+  while (!added.ok) added = await store.add(REX)
+  const keptAs = fs.readdirSync(dirname(path)).find((name) => /^pets\.json\.\d{4}-/.test(name))
+  assert.deepEqual(all(await open(t, `${dirname(path)}/${keptAs}`)), kept)
+  await store.close()
+  assert.deepEqual(all(await open(t, path)), all(store))
+})
+
+test('a store whose lock is removed while it writes the file does not place it', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  const startSecond = async () => {
+    removeLock(path)
+    await open(t, path)
+    fs.writeFileSync(`${path}.petstore-new`, 'half')
+  }
+  t.mock.method(await prototypeOfFiles(t), 'sync', startSecond, { times: 1 })
+  await assert.rejects(async () => store.reset([]), /is in use by process/)
+  assert.equal(fs.readFileSync(path, 'utf8'), FILE)
+})
 
 test('a reset replaces the file whole: a reader sees it before or after', async (t) => {
   const { path, store } = await openFiled(t, FILE)
@@ -481,10 +615,12 @@ for (const mode of [0o660, 0o600]) {
 
 test('a close waits for additions; if it fails, it says so and keeps the journal', async (t) => {
   const { path, store } = await openFiled(t)
+  const { mock: written } = t.mock.method(await prototypeOfFiles(t), 'write')
   const adding = store.add(REX)
   const end = await failDisk(t, 'sync')
   await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
   end()
+  assert.equal(written.calls[0]?.this.fd, -1) // the journal is closed
   assert.equal((await adding).ok, true)
   assert.deepEqual(await store.add(REX), FAILED)
   await assert.rejects(async () => store.reset([]), /the store is closed$/)
@@ -590,6 +726,19 @@ test("keeps another user's file, of which there may be no link", rootOnly, async
   assert.equal(JSON.parse(fs.readFileSync(path, 'utf8')).length, 4)
   const [, keptAs = ''] = fs.readdirSync(dirname(path)).sort()
   assert.equal(fs.readFileSync(`${dirname(path)}/${keptAs}`, 'utf8'), 'theirs')
+})
+
+test('a close that fails says so, even if the lock cannot be removed', rootOnly, async (t) => {
+  const path = shared(t)
+  await asNobody(path, async () => {
+    const store = await open(t, path)
+    await store.add(REX)
+    process.seteuid?.(0)
+    fs.chmodSync(dirname(path), 0o555)
+    process.seteuid?.(NOBODY)
+    await assert.rejects(async () => store.close(), /keep .*\.journal with it: EACCES/)
+  })
+  assert.equal((await open(t, path)).size, 4)
 })
 
 test('refuses a file that is mounted by itself', mountOnly, async (t) => {

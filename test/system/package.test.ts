@@ -6,18 +6,17 @@ import { dirname, join, resolve } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
 import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
-import { folderOf, KEY, words } from '../support.ts'
+import { folderOf, freePort, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
 import { TESTCONTAINERS, TYPES } from './consumer-files.ts'
 import { isHere } from './packages.ts'
-import { freePort } from './proxies.ts'
 
 const DOCUMENT = 'docs/testing.md'
 const SHARED = 'A shared server'
 const LANGUAGES = 'Over HTTP, for every other language'
 const NODES = [20, 22, 24, 26]
 const CONFIGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json']
-const SOURCES = [...CONFIGS, 'src', 'README.md', 'LICENSE', 'CHANGELOG.md']
+const SOURCES = [...CONFIGS, 'src', 'docs', 'README.md', 'LICENSE', 'CHANGELOG.md']
 const DEPENDENCIES = {
   typescript: '7.0.2',
   'typescript-5.0': 'npm:typescript@5.0.4',
@@ -75,11 +74,15 @@ before(async () => {
   await runNode('node_modules/bun/install.js') // moves its binary into place
 })
 
-test('the package has only the build, README and LICENSE, and depends on nothing', async () => {
+test('the package has only the build and documents, and depends on nothing', async () => {
   const built = /^package\/dist\/(?!stale)(?:[\w-]+\.(?:c?js|json|html)|types\/[\w-]+\.d\.ts)$/
   const files = (await run(folder, 'tar', ['-tzf', packed])).trim().split('\n')
   const others = files.filter((path) => !built.test(path)).sort()
-  assert.deepEqual(others, ['package/LICENSE', 'package/README.md', 'package/package.json'])
+  const docs = documents.DOCUMENTS.filter((path) => path.startsWith('docs/'))
+  const expected = ['LICENSE', 'README.md', 'package.json', ...docs].map(
+    (path) => `package/${path}`,
+  )
+  assert.deepEqual(others, expected.sort())
   assert.ok(statSync(packed).size < 100_000)
   const manifest = readFileSync(join(consumer, 'node_modules/petstore-server/package.json'), 'utf8')
   assert.doesNotMatch(manifest, /^ {2}"(peer|optional|bundled?)?dependencies"/im)
@@ -238,7 +241,7 @@ async function runChapter(t: TestContext, chapter: string, cwd: string, prelude 
 test('the commands for other languages run', async (t) => {
   const strict = 'set -e; curl() { command curl --fail-with-body "$@"; };'
   const { command, printed } = await runChapter(t, LANGUAGES, consumer, strict)
-  assert.match(command, /^npx petstore-server --port 8080 .* --control-port 8081$/)
+  assert.match(command, /^node_modules\/\.bin\/petstore-server --port 8080 .* --control-port 8081$/)
   const [controls = '', ...others] = printed
   assert.match(controls, /^\[\{"method":"GET","path":"\/"\},\{"method":"POST","path":"\/reset"\}/)
   assert.match(others.pop() ?? '', /^\[\{"operation":"listPets","method":"GET",/)

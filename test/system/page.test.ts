@@ -187,6 +187,28 @@ test('in Chromium', { skip }, async (t) => {
     await shows(second, { '#count': /^12 / })
   })
 
+  await t.test('where any key is valid, the page says so, and what a key must be', async (t) => {
+    const options = { apiKeys: undefined, storePerKey: true, pets: DEMO_PETS }
+    const { url } = await start(t, options)
+    const open = () => chromium.open(t, new URL(url).origin)
+    const [first, second] = [await open(), await open()]
+    const say = { '#key-state': 'This page makes up a key for each tab.' }
+    await shows(first, { '#count': /^12 /, ...say })
+    await does(
+      first,
+      MOUSE,
+      ...giveKey(say, 'ada-lovelace-1'),
+      ...add('Tom', '7', { '#count': /^13 / }),
+    )
+    await does(second, MOUSE, ...giveKey({ '#count': /^13 / }, 'ada-lovelace-1'))
+    const mustBe = 'must be 8 to 256 characters'
+    const refused = { '#key-problem': mustBe, '#list': /must be.*Type another/, ...say }
+    await does(second, MOUSE, ...giveKey(refused, 'ada'))
+    await chromium.check(second, 'refused')
+    await second.reload()
+    await shows(second, { '#count': /^12 / })
+  })
+
   await t.test('the commands of empty forms are valid requests', async (t) => {
     const { page, use } = await open(t)
     await shows(page, { [`${ADD} h3`]: 'Example request', [`${ADD} .export`]: 'export KEY=…' })

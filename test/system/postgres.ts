@@ -8,9 +8,8 @@ import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import type { Store } from '../../src/types.ts'
 import { Running, USER_ENV } from '../process.ts'
-import { folderOf, KEY } from '../support.ts'
+import { folderOf, freePort, KEY } from '../support.ts'
 import { isHere, must, npmInstall, run } from './packages.ts'
-import { freePort } from './proxies.ts'
 
 export const hasPostgres: boolean = isHere('pg_ctlcluster', 'postgresql')
 

@@ -39,13 +39,14 @@ function note(event: Event): void {
 }
 
 const failure = (code: string) => Object.assign(new Error(`${code}: made to fail`), { code })
-const { open, stat } = files
-Object.assign(files, {
-  async stat(path: string) {
-    if (fails('stat')) throw failure('EIO')
-    return stat(path)
-  },
-})
+const { open, stat, lstat } = files
+for (const [name, run] of Object.entries({ stat, lstat }))
+  Object.assign(files, {
+    async [name](path: string) {
+      if (fails('stat')) throw failure('EIO')
+      return run(path)
+    },
+  })
 files.open = async (path, ...rest) => {
   if (fails('open')) throw failure('EIO')
   const handle = await open(path, ...rest)

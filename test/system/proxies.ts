@@ -1,13 +1,10 @@
 // Real proxies, configured as in production, in front of servers on loopback.
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { endWithUs, Running } from '../process.ts'
-import { folderOf, send } from '../support.ts'
+import { folderOf, freePort, send } from '../support.ts'
 
 type Change = readonly [from: string | RegExp, to: string]
 
@@ -77,17 +74,6 @@ export interface Proxy {
   url: string
   /** The first errors in its log, except refused connections: it then tries another server. */
   errors: () => readonly string[]
-}
-
-/** A port for a server that restarts: outside the range that the system gives to clients. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = randomInt(10_000, 30_000)
-    const server = createServer().listen(port, '127.0.0.1')
-    const isFree = await once(server, 'listening').catch(() => undefined)
-    server.close()
-    if (isFree !== undefined) return port
-  }
 }
 
 /** Starts a proxy until the end of the test; resolves when it reaches a server. */

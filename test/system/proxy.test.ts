@@ -5,11 +5,11 @@ import { Agent } from 'node:http'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { serve } from '../process.ts'
-import { type Answer, folderOf, send } from '../support.ts'
+import { type Answer, folderOf, freePort, send } from '../support.ts'
 import { assertConforms } from '../verify.ts'
 import { type Ask, loadDuring } from './load.ts'
 import { isHere } from './packages.ts'
-import { freePort, PROXIES, type ProxyName, startProxy } from './proxies.ts'
+import { PROXIES, type ProxyName, startProxy } from './proxies.ts'
 
 const RESTARTS = Number(process.env['RESTARTS'] ?? 2) // of each instance
 const [CLIENTS, IDLE_CLIENTS] = [64, 50]

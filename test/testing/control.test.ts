@@ -7,7 +7,8 @@ import { inspect } from 'node:util'
 import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
 import { type Answer, assertError, assertIs, assertNext, check, FakeStream } from '../support.ts'
-import { folderOf, KEY, listAll, send, start, temporaryFile, words } from '../support.ts'
+import { folderOf, freePort, KEY, listAll, send, start } from '../support.ts'
+import { temporaryFile, words } from '../support.ts'
 import { blocksOf } from '../documents.ts'
 import { serve } from '../executable.ts'
 import { open, request, REX } from '../http/raw.ts'
@@ -27,8 +28,9 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const FAULT = { operation: 'listPets', status: 500 } as const
 
 test('the controls have their own address, need no key, and end with the petstore', async (t) => {
-  const { petstore, url, call } = await startControls(t)
-  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/)
+  const controlPort = await freePort()
+  const { petstore, url, call } = await startControls(t, { controlPort })
+  assert.equal(url, `http://127.0.0.1:${controlPort}`)
   for (const path of ['/pets', '/requests', '/faults'])
     assert.equal((await call('GET', path)).body, '[]')
   for (const path of ['/reset', '/requests', '/faults']) {
@@ -455,7 +457,7 @@ test('pets that do not fit are 507; the error names the first', async (t) => {
   assert.equal(assertError(add, 507, 'store_full'), noRoom('2 of 2'))
   assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
   petstore.inject(FAULT)
-  const full = '2 pets do not fit into 300 bytes'
+  const full = '2 pets do not fit into the 300 bytes of maxStore (--max-store)'
   assert.equal(assertError(await call('POST', '/reset', [long, TOM]), 507, 'store_full'), full)
   const error = { name: 'RangeError', code: 'store_full' }
   await assert.rejects(petstore.reset([long, TOM]), { ...error, message: full })
@@ -492,6 +494,7 @@ test('a bug in a control is a 500 that tells nothing; the log gets the error', a
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
 const DELAYS =
   'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
+const TWICE = 'retryAfter must be without Retry-After among the headers'
 const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
 const NO_PET = 'petId must be with the operation getPet'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
@@ -523,6 +526,11 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
   ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }, { ...ANY, done: true }],
   ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
+  [
+    'TypeError',
+    TWICE,
+    { status: 503, operation: '*', retryAfter: 1, headers: { 'retry-AFTER': '2' } },
+  ],
   ['TypeError', NO_ANSWER, { ...FAULT, hangUp: true }, { ...ANY, hangUp: true, body: 'cut' }],
   ['TypeError', 'hangUp 1 must be true or false', { ...ANY, hangUp: 1 }],
   ['RangeError', "body 'whole' must be one of cut, garbled", { ...FAULT, body: 'whole' }],

@@ -255,6 +255,22 @@ test('the option `delay` delays every operation, faults too, and nothing else', 
   assert.match(seen, /^503 .*\nfetch failed.*\n404 .*\n501 .*$/)
 })
 
+for (const door of BOTH) {
+  test(`reset() hangs up on what the option \`delay\` delays, ${door}`, async (t) => {
+    const petstore = await start(t, { delay: 600_000, pets: PETS })
+    const delayed = observe(call(petstore, 'createPet', door))
+    const inFlight = async (): Promise<boolean> => {
+      const miss = await petstore.waitForRequests(1, { timeout: 0 }).catch(String)
+      return String(miss).includes('in flight')
+    }
+    while (!(await inFlight())) await turn()
+    await petstore.reset()
+    assert.match(await delayed, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
+    assert.deepEqual(petstore.pets, [{ id: 1, ...PETS[0] }])
+    assert.deepEqual(petstore.requests, [])
+  })
+}
+
 test('a range as the option `delay` delays each request by another time', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], delay: [0, 1_000] })
   const finished: number[] = []

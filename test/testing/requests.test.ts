@@ -243,6 +243,33 @@ test('no valid key is in a recorded request, encoded or not, rotated in or not',
   }
 })
 
+test('the error of a wait shows all that is in flight, and no key, also of the past', async (t) => {
+  const petstore = await start(t)
+  const list = (query = '') => send(petstore, 'GET', `/v1/pets${query}`)
+  await list(`?x=${KEY}`)
+  petstore.replaceKeys(['another-key'])
+  const miss = (count: number) => petstore.waitForRequests(count, { timeout: 0 }).catch(String)
+  assert.match(String(await miss(2)), /\n {2}GET \/v1\/pets\?x=\[key\] 200$/m)
+  petstore.replaceKeys([KEY])
+  petstore.inject({ operation: 'createPet', delay: 600_000 })
+  await open(t, petstore, postOf())
+  while (!String(await miss(2)).includes('in flight')) await turn()
+  for (let count = 0; count < 20; count++) await list()
+  assert.match(String(await miss(100)), /\n {2}POST \/v1\/pets in flight\n/)
+})
+
+test('a wait for requests of a pet counts those with escapes in its id', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY, '31-my-key'] })
+  for (const path of ['/v1/pets/%31', '/v1/pets/11', '/v1/pets/%31-my-key'])
+    await call(petstore, path)
+  await petstore.fetch(`${petstore.url}/pets/1`, { ...petstore, method: 'PUT' })
+  const found = await petstore.waitForRequests(1, { petId: 1 })
+  assert.deepEqual(
+    found.map(({ path }) => path),
+    ['/v1/pets/%31'],
+  )
+})
+
 test('keys that are words of its own JSON do not spoil a recorded request', async () => {
   const apiKeys = ['listPets', 'duration', 'operation', 'nabcdefgh', 'u0000abc']
   const petstore = createPetstore({ apiKeys })

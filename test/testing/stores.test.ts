@@ -118,7 +118,9 @@ test('without configured keys, every well-formed key opens a store', async (t) =
     await list(petstore, key, '401 unauthorized')
   await check(petstore, 'GET', '/v1/pets', '401 unauthorized', { headers: { authorization: '' } })
   for (const key of ['1234567', '  12345678', undefined]) {
-    const error = { code: 'invalid_option', message: 'key must be a valid API key' }
+    const message =
+      'key must be 8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
+    const error = { code: 'invalid_option', message }
     assert.throws(() => Reflect.apply(petstore.of, null, [key]), error)
   }
 })
@@ -140,7 +142,7 @@ test('a key that is replaced loses its store, and one that stays keeps it', asyn
   petstore.replaceKeys(['the-key-of-cleo', BEN])
   assert.deepEqual([petstore.apiKey, namesIn(petstore)], ['the-key-of-cleo', ['Rex']])
   await list(petstore, ANN, '401 unauthorized')
-  const message = 'key must be a valid API key'
+  const message = 'key must be one of the valid API keys'
   await assert.rejects(ann.add([REX]), { name: 'TypeError', message })
   assert.deepEqual(namesIn(petstore.of(BEN)), ['Rex', 'Luna'])
   petstore.replaceKeys([ANN])
@@ -164,7 +166,8 @@ test('a store that is closed ends waits and delays, and its key then opens anoth
   const waiting = assert.rejects(ann.waitForRequests(1), { code: 'closed' })
   assert.equal(await ann.close(), 0)
   await Promise.all([delayed, waiting])
-  assert.deepEqual(namesIn(ann), ['Rex'])
+  await assert.rejects(ann.waitForRequests(1), { code: 'closed' })
+  assert.deepEqual(namesIn(petstore.of(ANN)), ['Rex'])
   await list(petstore, BEN, 200)
   assert.throws(() => ann.replaceKeys([ANN]), { name: 'TypeError', code: 'invalid_option' })
 })
@@ -175,7 +178,7 @@ test('what a store takes is free once it is closed, even if a create ends later'
   await petstore.of(ANN).add([LUNA])
   await list(petstore, ANN, 200)
   const begun = await beginCreate(t, petstore, ANN)
-  assert.equal(stores?.size, 1)
+  assert.equal(stores?.size, 2)
   assert.ok(stores.bytes > STORE_BYTES)
   await petstore.of(ANN).close()
   assert.deepEqual([stores.size, stores.bytes], [0, 0])
@@ -213,12 +216,16 @@ test('a control acts on the store that its key has when its body has come', asyn
   assert.deepEqual([stores?.size, stores?.bytes], [0, 0])
 })
 
-test('a wait for the requests of any key ends with the petstore', async () => {
+test('a wait for the requests of any key ends with the petstore, or is refused later', async () => {
   const petstore = createPetstore({ storePerKey: true })
+  const cleo = petstore.of('the-key-of-cleo')
   const waits = [ANN, BEN].map((key) => petstore.of(key).waitForRequests(1))
   const rejected = Promise.all(waits.map((wait) => assert.rejects(wait, { code: 'closed' })))
   await petstore.close()
   await rejected
+  for (const one of [petstore, cleo, petstore.of(ANN)])
+    await assert.rejects(one.waitForRequests(1), { code: 'closed' })
+  await assert.rejects(cleo.add([REX]), { code: 'storage_failed' })
 })
 
 describe('where the stores share --max-store', () => {
@@ -247,6 +254,23 @@ describe('where the stores share --max-store', () => {
     await create(petstore, ANN, 201)
     await petstore.of(ANN).reset()
     await petstore.of(ANN).add([REX, REX])
+  })
+
+  test('the first pet of a store makes room for itself, and others do not', async (t) => {
+    const logStream = new FakeStream()
+    const maxStore = 2 * (STORE_BYTES + BYTES_OF_REX)
+    const options = { journal: 0, pets: [REX], maxStore, log: 'json', logStream }
+    const petstore = await shared(t, options)
+    petstore.of(BEN).getPetState = 'gone'
+    await create(petstore, ANN, 201)
+    assert.equal(petstore.of(ANN).pets.length, 2)
+    const large = { body: JSON.stringify({ ...REX, name: 'x'.repeat(2 * STORE_BYTES) }) }
+    await check(petstore, 'POST', '/v1/pets', '507 store_full', { headers: bearer(ANN), ...large })
+    await petstore.of(ANN).reset()
+    await check(petstore, 'POST', '/v1/pets', '507 store_full', { headers: bearer(ANN), ...large })
+    assert.equal(petstore.of(BEN).getPetState, 'deprecated')
+    await petstore.log.flush()
+    assert.match(logStream.text, /stores that were closed, .*: 1"/)
   })
 
   test('recorded requests take an eighth of it more, and the oldest go first', async (t) => {
@@ -320,7 +344,8 @@ describe('where the stores share --max-store', () => {
     await using petstore = await startPetstore({ ...options, journal: 0, maxStore: bytes })
     await petstore.reset()
     assert.deepEqual(namesIn(petstore), ['Rex'])
-    const told = `maxStore ${bytes - 1} must be at least ${bytes}, what the store of one key takes`
+    const mustBe = `at least ${bytes}, what the store of a key takes (--max-store)`
+    const told = `maxStore ${bytes - 1} must be ${mustBe}`
     const refused = { name: 'RangeError', code: 'invalid_option', message: told }
     assert.throws(() => createPetstore({ ...options, maxStore: bytes - 1 }), refused)
     await assert.rejects(startPetstore({ ...options, maxStore: bytes - 1 }), refused)
@@ -379,7 +404,7 @@ test('of() needs the option storePerKey, which needs no snapshot', async () => {
   await using petstore = createPetstore()
   const message = 'of(key) needs the option storePerKey'
   assert.throws(() => petstore.of(petstore.apiKey), { code: 'invalid_option', message })
-  const why = 'snapshot must be left out with storePerKey (--store-per-key)'
+  const why = 'snapshot (--snapshot) must be left out with storePerKey (--store-per-key)'
   const refused = { code: 'invalid_option', message: why }
   await assert.rejects(startPetstore({ storePerKey: true, snapshot: 'pets.json' }), refused)
   const { status, stderr } = await run(['--store-per-key', '--snapshot', 'pets.json'])
