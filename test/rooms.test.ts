@@ -134,7 +134,7 @@ describe('the code', () => {
     assert.ok(bytes <= 76_649, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,500 lines', () => {
+  test('of test/ has at most 12,496 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
     assert.ok(total <= 12_496, `${total} lines`)
   })
