@@ -144,15 +144,8 @@ function assemble(base: Base, store: Context['store']): Core {
 function coreOf(base: Base, store: Context['store'], requestBudget?: SharedBudget): Core {
   const { options, keyring, log } = base
   const { basePath, cors, maxBody, journal: maxRecorded, storePerKey, hasGeneratedKey } = options
-  const context: Context = {
-    store,
-    basePath,
-    page: options.page,
-    strict: options.strict,
-    getPetState: options.getPetState,
-    isAnyKeyValid: storePerKey && hasGeneratedKey,
-    isDraining: false,
-  }
+  const isAnyKeyValid = storePerKey && hasGeneratedKey
+  const context: Context = { ...options, store, isAnyKeyValid, isDraining: false }
   const table = routes(context)
   if (options.strict) makeStrict(table) // before the faults, which apply to what it refuses, too
   const faults = new Faults(table, options.delay)
