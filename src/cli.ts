@@ -8,7 +8,7 @@ import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
 import { isLoopback, reachable, urlOf } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
-import { readKeys, readSeed } from './readers.ts'
+import { readSeed } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
 
 // One bundle is built for the executable and for the package.
@@ -43,7 +43,7 @@ export async function main(
     if (flags['help']) stdout.write(HELP)
     else if (flags['version']) stdout.write(`${VERSION}\n`)
     else if (flags['healthcheck']) await checkReadiness(readConfig(flags, env, ['host', 'port']))
-    else await serve(() => readConfig(flags, env), process)
+    else await serve((settings) => readConfig(flags, env, settings), process)
     return 0
   } catch (error) {
     stderr.write(`petstore-server: ${messageOf(error)}\n`)
@@ -51,13 +51,15 @@ export async function main(
   }
 }
 
-async function serve(read: () => Config, process: Process): Promise<void> {
+type ReadConfig = (settings?: readonly (keyof Config)[]) => Config
+
+async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { stdout, stderr } = process
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
   const nextSignal = stopSignals(process)
   const signal = nextSignal()
   process.on('SIGHUP', () => {
-    launching.then((launched) => rereadKeys(launched, config)).catch(() => {})
+    launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
   })
   const config = read()
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
@@ -89,12 +91,11 @@ async function serve(read: () => Config, process: Process): Promise<void> {
 
 function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
   const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
-  const keys = [...apiKeys, ...(apiKeysFile?.keys ?? [])]
   const given = {
     ...options,
     // Recorded requests, which only the controls show; undefined stands for the default.
     journal: config.controlPort === undefined ? 0 : undefined,
-    apiKeys: keys.length > 0 ? keys : undefined,
+    apiKeys: apiKeysFile ? [...apiKeys, ...apiKeysFile] : config.apiKeys,
     pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
     keepAlive: config.keepAlive * 1_000, // milliseconds
     logStream,
@@ -212,16 +213,16 @@ function networkUrls(bound?: string): string[] {
   return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
 }
 
-function rereadKeys(launched: Launched, { apiKeys = [], apiKeysFile }: Config): void {
-  const { petstore, options, context, stores, log } = launched
+function rereadKeys({ petstore, options, context, stores, log }: Launched, read: ReadConfig): void {
   const { size, bytes } = stores ?? context.store
   log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
-  if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
   try {
-    const keys = [...apiKeys, ...readKeys(apiKeysFile.path)]
+    const { apiKeys = [], apiKeysFile } = read(['apiKeys', 'apiKeysFile'])
+    if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
+    const keys = [...apiKeys, ...apiKeysFile]
     petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
   } catch (error) {
-    log.event('error', `the API keys stay as they were: ${apiKeysFile.path} ${messageOf(error)}`)
+    log.event('error', `the API keys stay as they were: ${messageOf(error)}`)
   }
 }

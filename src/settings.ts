@@ -7,7 +7,7 @@ import type { NewPet, StartOptions } from './types.ts'
 export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' | 'logStream'> {
   port: number
   host: string
-  apiKeysFile?: { path: string; keys: readonly string[] }
+  apiKeysFile?: readonly string[]
   demo: boolean
   seed?: readonly NewPet[]
   keepAlive: number // seconds, like the next two
@@ -72,7 +72,7 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   apiKeysFile: {
     kind: 'FILE',
     help: 'more keys, one a line, # starts a comment; SIGHUP rereads it',
-    read: (path) => ({ path, keys: readKeys(path) }),
+    read: readKeys,
   },
   demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
   seed: { kind: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
