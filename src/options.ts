@@ -110,7 +110,12 @@ const hasFunctions =
   (value: unknown): value is T =>
     isRecord(value) && names.every((name) => typeof value[name] === 'function')
 const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
-const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
+const CONFLICTS = [
+  ['snapshot', 'storePerKey'],
+  ['snapshot', 'store'],
+  ['storePerKey', 'store'],
+  ['maxStore', 'store'],
+] as const
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: matching(
@@ -155,10 +160,9 @@ export const RULES: Rules<StartOptions> = {
 /** Checks options and fills in defaults. */
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
-  if (given.storePerKey && given.snapshot)
-    throw misuse('snapshot (--snapshot) must be left out with storePerKey (--store-per-key)')
-  const other = NOT_WITH_STORE.find((name) => given[name])
-  if (given.store && other) throw misuse(`${other} must be left out with store`)
+  for (const [name, other] of CONFLICTS) {
+    if (given[name] && given[other]) throw misuse(`${name} must be left out with ${other}`)
+  }
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
   const hasGeneratedKey = given.apiKeys === undefined
@@ -214,7 +218,7 @@ function isWithin(letters: number, a: string, b: string): boolean {
 }
 
 /** No message shows their values. What is given as a store may hold a password. */
-const SECRETS = ['apiKeys', 'store']
+export const SECRETS: readonly string[] = ['apiKeys', 'store']
 
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
   const { mustBe, isType, isInRange } = rule

@@ -1,6 +1,15 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { messageOf } from './guards.ts'
-import { DEFAULTS, hintFor, integer, misuse, type Rule, RULES } from './options.ts'
+import {
+  BOOLEAN,
+  DEFAULTS,
+  hintFor,
+  integer,
+  misuse,
+  type Rule,
+  RULES,
+  SECRETS,
+} from './options.ts'
 import { type Read, READERS, readKeys, readSeed } from './readers.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
@@ -8,7 +17,7 @@ export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' 
   port: number
   host: string
   apiKeysFile?: readonly string[]
-  demo: boolean
+  demo?: boolean
   seed?: readonly NewPet[]
   keepAlive: number // seconds, like the next two
   drain: number
@@ -19,17 +28,18 @@ const DEFAULT_CONFIG: Config & Record<string, unknown> = {
   ...DEFAULTS,
   log: undefined, // depends on the terminal
   port: 8080,
-  demo: false,
   keepAlive: DEFAULTS.keepAlive / 1_000,
   drain: 8,
   drainDelay: 0,
 }
 
+const SECONDS = integer(0, 86_400)
 const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
   ...RULES,
+  demo: BOOLEAN,
   keepAlive: integer(1, 86_400),
-  drain: integer(0, 86_400),
-  drainDelay: integer(0, 86_400),
+  drain: SECONDS,
+  drainDelay: SECONDS,
 }
 
 interface Setting {
@@ -38,7 +48,6 @@ interface Setting {
   readonly env?: string // the variable; PETSTORE_MAX_BODY of --max-body
   readonly kind?: string // of its value, which --help shows; a switch has none
   readonly isList?: true // a repeated flag adds a value; otherwise the last one counts
-  readonly isSecret?: true // no message shows the value
   readonly default?: string // for --help, if it cannot be shown as it is
   readonly help: string
   readonly read?: Read // unless the kind of the value says how
@@ -65,7 +74,6 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     env: 'PETSTORE_API_KEYS',
     kind: 'KEY',
     isList: true,
-    isSecret: true,
     default: 'generated',
     help: 'valid key; repeat for more (variable: commas)',
   },
@@ -189,7 +197,7 @@ export function readConfig(
 
 /** @param source The flag or variable that has the text. */
 function readSetting(row: Row, source: string, text: string): unknown {
-  const { key, kind, isSecret, read = READERS[kind] ?? String } = row
+  const { key, kind, read = READERS[kind] ?? String } = row
   const rule = FLAG_RULES[key]
   try {
     const value = read(text)
@@ -197,7 +205,7 @@ function readSetting(row: Row, source: string, text: string): unknown {
     const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
     throw new Error(`must be ${rule.mustBe}${note}`)
   } catch (error) {
-    const shown = isSecret ? '' : ` ${JSON.stringify(text)}`
+    const shown = SECRETS.includes(key) ? '' : ` ${JSON.stringify(text)}`
     throw misuse(`${source}${shown} ${messageOf(error)}`)
   }
 }
