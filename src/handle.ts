@@ -149,12 +149,6 @@ export class PetstoreHandle implements Petstore {
   }
 }
 
-const WHY_NOT_ADDED = {
-  store_full: 'the store has no room for it',
-  storage_failed: 'it could not be stored',
-  outcome_unknown: 'it may have been added',
-}
-
 /** Adds one pet after the other, up to a failure. */
 async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[]> {
   const outcomes: Added[] = []
@@ -170,7 +164,7 @@ async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[
 function petIn(added: Added, which: string): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason } = added
-  const message = `Cannot add ${which}: ${WHY_NOT_ADDED[reason]}`
+  const message = `Cannot add ${which}: ${reason.replace('_', ' ')}`
   if (reason === 'store_full') throw withCode(reason, new RangeError(message))
   throw withCode('storage_failed', new Error(message))
 }

@@ -158,7 +158,7 @@ test('with a snapshot, add() and reset() resolve once their pets are on disk', a
   await petstore.close()
   const kept = [{ id: 1, ...tom }, ...(await adding)]
   const code = 'storage_failed'
-  const message = 'Cannot add pet 1 of 1: it could not be stored'
+  const message = 'Cannot add pet 1 of 1: storage failed'
   await assert.rejects(petstore.add([REX]), { code, message })
   await assert.rejects(petstore.reset([]), { code, message: /closed/ })
   for (const pets of [petstore.pets, await keptIn(t, snapshot)]) assert.deepEqual(pets, kept)
