@@ -15,6 +15,7 @@ import { type Config, HELP, readConfig, readFlags, unknownVariables } from './se
 export { createPetstore, startPetstore } from './petstore.ts'
 
 const VERSION = '1.0.0'
+const OTHER_PORT = '; choose another with --port or --control-port'
 
 /** What the executable uses of its process. Its signals are events. */
 export interface Process extends EventEmitter {
@@ -46,7 +47,8 @@ export async function main(
     else await serve((settings) => readConfig(flags, env, settings), process)
     return 0
   } catch (error) {
-    stderr.write(`petstore-server: ${messageOf(error)}\n`)
+    const hint = hasCode(error, 'EADDRINUSE') ? OTHER_PORT : ''
+    stderr.write(`petstore-server: ${messageOf(error)}${hint}\n`)
     return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }
@@ -104,12 +106,7 @@ function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
     await nextTurn() // in which a signal that came meanwhile ends the start
     logStart(launched)
   }
-  const onError = (error: NodeJS.ErrnoException & { port?: number }) => {
-    if (error.code !== 'EADDRINUSE') throw error
-    const flag = error.port === config.port ? '--port' : '--control-port'
-    throw new Error(`${error.message}; choose another with ${flag}`)
-  }
-  return launch(given, undefined, onStart).catch(onError)
+  return launch(given, undefined, onStart)
 }
 
 /** Gives SIGINT and SIGTERM in the order in which they come, and loses none. */
@@ -204,10 +201,9 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 }
 
 /** Where other machines reach a server that listens on all addresses. */
-function networkUrls(bound?: string): string[] {
-  if (bound === undefined) return []
+function networkUrls(bound = ''): string[] {
+  if (reachable(bound) === bound) return []
   const { hostname } = new URL(bound)
-  if (hostname !== '0.0.0.0' && hostname !== '[::]') return []
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
   const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
   return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
