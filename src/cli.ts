@@ -161,12 +161,13 @@ function logStart(launched: Launched): void {
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
   log.event('info', line, { url, controlUrl })
-  const risk = 'and other machines may reach this address'
-  if (isAnyKeyValid && !isLoopback(bound))
-    log.event('warn', `any key opens a store on ${bound}, ${risk}`)
-  if (boundControls === undefined || isLoopback(boundControls)) return
+  const warn = (what: string, url: string) => {
+    if (isLoopback(url)) return
+    log.event('warn', `${what}, and other machines may reach ${url}`)
+  }
+  if (isAnyKeyValid) warn('any key opens a store', bound)
   const need = stores ? 'the key of a store' : 'no key'
-  log.event('warn', `the test controls on ${boundControls} need ${need}, ${risk}`)
+  if (boundControls) warn(`the test controls need ${need}`, boundControls)
 }
 
 function petsIn({ options, context, stores }: Launched): string {

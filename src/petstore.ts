@@ -81,12 +81,12 @@ export async function launch(
       url: reachable(bound) + basePath,
       controlUrl: controls?.url,
       async stop(drain) {
-        const [cutOff] = await Promise.all([server.stop(drain), controls?.server.stop(0)])
-        return cutOff
+        await controls?.server.stop(0)
+        return server.stop(drain)
       },
     })
-    const addresses = { bound: bound + basePath, boundControls: controls?.bound }
-    const launched = { ...core, petstore, ...addresses }
+    const boundControls = controls?.bound
+    const launched = { ...core, petstore, bound: bound + basePath, boundControls }
     await onStart?.(launched)
     return launched
   } catch (error) {
