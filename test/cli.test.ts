@@ -77,9 +77,8 @@ test('names what it cannot open, says why in words, and exits 1', async (t) => {
     [`Cannot listen on 192.0.2.1:0: ${noAddress}`, '--host', '192.0.2.1'],
     [`Cannot listen on none.invalid:0: ${noHost}`, '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],
-  ] as const) {
+  ] as const)
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
-  }
 })
 
 const isRoot =
