@@ -132,14 +132,14 @@ async function assertRejected(
   flag: string,
   text: string,
   why: string | RegExp,
-  shown = JSON.stringify(text),
+  shown = ` ${JSON.stringify(text)}`,
 ): Promise<void> {
   const variable = variableOf(flag)
   const rejections = [[flag, await run([`${flag}=${text}`], { [variable]: '?' })] as const]
   if (text !== '') rejections.push([variable, await run([], { [variable]: text })])
   for (const [given, { status, stdout, stderr }] of rejections) {
     assert.deepEqual([status, stdout], [2, ''])
-    const prefix = `petstore-server: ${given} ${shown} `
+    const prefix = `petstore-server: ${given}${shown} `
     assert.ok(stderr.startsWith(prefix), stderr)
     if (typeof why === 'string') assert.equal(stderr, `${prefix}${why}\n`)
     else assert.match(stderr.slice(prefix.length), why)
@@ -346,15 +346,9 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
   }
 })
 
-test('an invalid key is shown by its length and three characters at most', async () => {
-  for (const [text, shown] of [
-    ['', '"…" (0 characters)'],
-    ['1234567', '"123…" (7 characters)'],
-    ['a'.repeat(257), '"aaa…" (257 characters)'],
-    ['first-key,', '"…" (0 characters)'],
-    ['first-key,not a key', '"not…" (9 characters)'],
-  ] as const)
-    await assertRejected('--api-key', text, `must be ${KEY_MUST_BE}`, shown)
+test('an invalid key is rejected, and not shown', async () => {
+  for (const text of ['', '1234567', 'a'.repeat(257), 'first-key,', 'first-key,not a key'])
+    await assertRejected('--api-key', text, `must be ${RULES.apiKeys.mustBe}`, '')
 })
 
 test('a file without a key or with an invalid one is rejected, and no key shown', async (t) => {
