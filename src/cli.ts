@@ -1,4 +1,4 @@
-import { EventEmitter, on, once } from 'node:events'
+import { type EventEmitter, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
@@ -58,8 +58,7 @@ type ReadConfig = (settings?: readonly (keyof Config)[]) => Config
 async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { stdout, stderr } = process
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  const nextSignal = stopSignals(process)
-  const signal = nextSignal()
+  const [signal, second] = stopSignals(process)
   process.on('SIGHUP', () => {
     launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
   })
@@ -78,7 +77,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   // Greet last: callers may signal us once the URL is printed.
   const screen = format === 'json' ? stderr : stdout
   screen.write(greeting(launched, stdout.isTTY))
-  const stopped = signal.then((name) => stop(launched, config, name, nextSignal))
+  const stopped = signal.then((name) => stop(launched, config, name, second))
   try {
     await Promise.race([stopped, crashed])
     log.event('info', 'ends with exit status 0')
@@ -109,29 +108,25 @@ function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
   return launch(given, undefined, onStart)
 }
 
-/** Gives SIGINT and SIGTERM in the order in which they come, and loses none. */
-function stopSignals(process: Process): () => Promise<string> {
-  const stops = new EventEmitter()
-  const signals = on(stops, 'stop')
-  for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => stops.emit('stop', name))
-  return () => signals.next().then(({ value: [name] }) => name)
+/** The first SIGINT or SIGTERM, and the second. */
+function stopSignals(process: Process): [first: Promise<string>, second: Promise<string>] {
+  const resolvers: ((name: string) => void)[] = []
+  const next = () => new Promise<string>((resolve) => resolvers.push(resolve))
+  for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => resolvers.shift()?.(name))
+  return [next(), next()]
 }
 
-/** Each further signal ends a wait: the delay, then the drain. */
+/** The second signal ends the delay and the drain. */
 async function stop(
   { petstore, context, log }: Launched,
   { drain, drainDelay }: Config,
   signal: string,
-  nextSignal: () => Promise<string>,
+  second: Promise<string>,
 ): Promise<void> {
   log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
   context.isDraining = true
-  let further = nextSignal()
-  if (drainDelay > 0) {
-    const delay = wait(drainDelay * 1_000, 'over', { ref: false })
-    if ((await Promise.race([delay, further])) !== 'over') further = nextSignal()
-  }
-  further.then(() => petstore.close(0)).catch(() => {}) // the next line reports a failure
+  await Promise.race([wait(drainDelay * 1_000, undefined, { ref: false }), second])
+  second.then(() => petstore.close(0)).catch(() => {}) // the next line reports a failure
   const cutOff = await petstore.close(drain * 1_000)
   if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
 }
