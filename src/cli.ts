@@ -3,7 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
+import { setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
 import { isLoopback, reachable, urlOf } from './http/server.ts'
@@ -71,6 +71,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
     throw new Error(`${launched} received before the start was complete`)
   }
   const { log } = launched
+  logStart(launched)
   const crashed = once(process, 'uncaughtException').then(([error]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
@@ -101,11 +102,7 @@ function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
     keepAlive: config.keepAlive * 1_000, // milliseconds
     logStream,
   }
-  const onStart = async (launched: Launched) => {
-    await nextTurn() // in which a signal that came meanwhile ends the start
-    logStart(launched)
-  }
-  return launch(given, undefined, onStart)
+  return launch(given)
 }
 
 /** The first SIGINT or SIGTERM, and the second. */

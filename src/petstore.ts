@@ -7,7 +7,7 @@ import { type Core, noRoomFor, PetstoreHandle, replacePets, withStorageCode } fr
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
-import { type Log, openLogs } from './http/log.ts'
+import { openLogs } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
@@ -54,20 +54,17 @@ export interface Launched extends Core {
   readonly boundControls: string | undefined
 }
 
-/**
- * @internal
- * @param onStart Logs the first line. What the store reports of its start comes after it.
- */
-export async function launch(
-  given: StartOptions,
-  overrides?: Partial<Limits>,
-  onStart?: (launched: Launched) => Promise<void>,
-): Promise<Launched> {
+/** @internal What the store reports of its start is logged in the next turn of the event loop. */
+export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
   const base = baseOf(options)
-  const { report, release } = heldReport(base.log)
+  let onStarted = () => {}
+  const started = new Promise<void>((resolve) => {
+    onStarted = resolve
+  })
+  const report: Report = (...event) => void started.then(() => base.log.event(...event))
   const store = snapshot
     ? await withStorageCode(openSnapshotStore(snapshot, maxStore, report))
     : makeStore(base, report)
@@ -86,14 +83,12 @@ export async function launch(
       },
     })
     const boundControls = controls?.bound
-    const launched = { ...core, petstore, bound: bound + basePath, boundControls }
-    await onStart?.(launched)
-    return launched
+    return { ...core, petstore, bound: bound + basePath, boundControls }
   } catch (error) {
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
   } finally {
-    release()
+    setImmediate(onStarted)
   }
 }
 
@@ -112,14 +107,6 @@ function baseOf(options: Options): Base {
   const logFor = openLogs(options.log, options.logStream ?? process.stdout)
   const keyring = new Keyring(options.apiKeys)
   return { options, logFor, keyring, log: logFor(keyring) }
-}
-
-function heldReport(log: Log): { report: Report; release: () => void } {
-  let release = () => {}
-  const released = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  return { report: (...event) => void released.then(() => log.event(...event)), release }
 }
 
 /** The store without a file, with its initial pets. */
