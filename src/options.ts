@@ -110,12 +110,7 @@ const hasFunctions =
   (value: unknown): value is T =>
     isRecord(value) && names.every((name) => typeof value[name] === 'function')
 const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
-const CONFLICTS = [
-  ['snapshot', 'storePerKey'],
-  ['snapshot', 'store'],
-  ['storePerKey', 'store'],
-  ['maxStore', 'store'],
-] as const
+const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: matching(
@@ -160,9 +155,10 @@ export const RULES: Rules<StartOptions> = {
 /** Checks options and fills in defaults. */
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
-  for (const [name, other] of CONFLICTS) {
-    if (given[name] && given[other]) throw misuse(`${name} must be left out with ${other}`)
-  }
+  if (given.storePerKey && given.snapshot)
+    throw misuse('snapshot (--snapshot) must be left out with storePerKey (--store-per-key)')
+  const other = NOT_WITH_STORE.find((name) => given[name])
+  if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomBytes(24).toString('base64url')]
   const hasGeneratedKey = given.apiKeys === undefined

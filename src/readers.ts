@@ -7,17 +7,21 @@ import { type Seed, validateSeed } from './pets/pet.ts'
 /** Reads the text of a flag or variable. May throw an error that says what the text must be. */
 export type Read = (text: string) => unknown
 
-const BOOLEANS: Readonly<Record<string, boolean>> = { 1: true, true: true, 0: false, false: false }
-
 /** By the kind of the value, '' for a switch. Any other text stands for itself. */
 export const READERS: Readonly<Record<string, Read>> = {
-  '': (text) => BOOLEANS[text],
+  '': toBoolean,
   N: toInteger,
   SECONDS: toInteger,
   BYTES: toBytes,
   MS: toDelay,
   ORIGIN: toList,
   KEY: toList,
+}
+
+function toBoolean(text: string): boolean {
+  if (text === '1' || text === 'true') return true
+  if (text === '0' || text === 'false') return false
+  throw new Error('must be 1, true, 0 or false')
 }
 
 function toInteger(text: string): number {

@@ -1,15 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { messageOf } from './guards.ts'
-import {
-  BOOLEAN,
-  DEFAULTS,
-  hintFor,
-  integer,
-  misuse,
-  type Rule,
-  RULES,
-  SECRETS,
-} from './options.ts'
+import { DEFAULTS, hintFor, integer, misuse, type Rule, RULES, SECRETS } from './options.ts'
 import { type Read, READERS, readKeys, readSeed } from './readers.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
@@ -36,7 +27,6 @@ const DEFAULT_CONFIG: Config & Record<string, unknown> = {
 const SECONDS = integer(0, 86_400)
 const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
   ...RULES,
-  demo: BOOLEAN,
   keepAlive: integer(1, 86_400),
   drain: SECONDS,
   drainDelay: SECONDS,

@@ -186,7 +186,7 @@ for (const [name, [on, off]] of Object.entries(SWITCHES)) {
     for (const [text, effect] of Object.entries(effects))
       await effect(await serve(t, ['--api-key', KEY], { env: { [variable]: text } }), t)
     for (const text of ['2', 'on', ' 1', '01', 'truefalse']) {
-      const line = `${variable} ${JSON.stringify(text)} must be true or false`
+      const line = `${variable} ${JSON.stringify(text)} must be 1, true, 0 or false`
       const stderr = `petstore-server: ${line}\n`
       assert.deepEqual(await run([], { [variable]: text }), { status: 2, stdout: '', stderr })
     }

@@ -404,7 +404,7 @@ test('of() needs the option storePerKey, which needs no snapshot', async () => {
   await using petstore = createPetstore()
   const message = 'of(key) needs the option storePerKey'
   assert.throws(() => petstore.of(petstore.apiKey), { code: 'invalid_option', message })
-  const why = 'snapshot must be left out with storePerKey'
+  const why = 'snapshot (--snapshot) must be left out with storePerKey (--store-per-key)'
   const refused = { code: 'invalid_option', message: why }
   await assert.rejects(startPetstore({ storePerKey: true, snapshot: 'pets.json' }), refused)
   const { status, stderr } = await run(['--store-per-key', '--snapshot', 'pets.json'])
