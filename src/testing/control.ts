@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
-import { errorReply } from '../api/errors.ts'
+import { CODES, errorReply, type Status } from '../api/errors.ts'
 import { type Awaitable, hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
@@ -21,14 +21,14 @@ interface Unchecked extends Pick<Petstore, WithoutArguments> {
   waitForRequests(count: number, options: object): Promise<unknown>
 }
 
-/** Status and code of the response to each error of a petstore. */
-const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: number, code: string]>> = {
-  invalid_option: [400, 'bad_request'],
+/** Status of the response to each error of a petstore, and the code if it is not that of all. */
+const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: Status, code?: string]>> = {
+  invalid_option: [400],
   invalid_pet: [400, 'invalid_pet'],
-  timeout: [408, 'request_timeout'],
-  storage_failed: [503, 'storage_failed'],
+  timeout: [408],
+  storage_failed: [503],
   closed: [503, 'not_ready'],
-  store_full: [507, 'store_full'],
+  store_full: [507],
 }
 
 const PETS = 'an array of NewPet'
@@ -74,7 +74,8 @@ function routeOf([method, path, task]: Row): Route {
     } catch (error) {
       const [, row] = Object.entries(ERRORS).find(([code]) => hasCode(error, code)) ?? []
       if (row === undefined) throw error // a bug
-      return errorReply(...row, messageOf(error))
+      const [status, code = CODES[status]] = row
+      return errorReply(status, code, messageOf(error))
     }
   }
   return { method, path, operation: path, handle }
