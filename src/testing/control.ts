@@ -72,9 +72,9 @@ function routeOf([method, path, task]: Row): Route {
       if (body === undefined) return { status: 204 }
       return { status: method === 'POST' ? 201 : 200, body }
     } catch (error) {
-      const [, row] = Object.entries(ERRORS).find(([code]) => hasCode(error, code)) ?? []
+      const row = Object.entries(ERRORS).find(([name]) => hasCode(error, name))
       if (row === undefined) throw error // a bug
-      const [status, code = CODES[status]] = row
+      const [status, code = CODES[status]] = row[1]
       return errorReply(status, code, messageOf(error))
     }
   }
@@ -98,11 +98,10 @@ const PARAMETERS = {
   wait: rule('seconds from 0 to 600, such as 5 or 0.25', isNumber, (wait) => wait <= 600),
 }
 
-const DIGITS = /^(?:0|[1-9]\d{0,15})$/
-const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
+const NUMBER = /^(?:0|[1-9]\d*)(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(text)])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
   checkMembers('query', given, PARAMETERS)
   const { count = 0, wait, ...filters } = given
@@ -110,10 +109,10 @@ async function findRequests(petstore: Unchecked, { query }: Call): Promise<strin
   return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
 }
 
-/** Null, a number in plain digits, or the text as it is. */
-function read(name: string, text: string): string | number | null {
+/** Null, a number without sign and leading zeros, or the text as it is. */
+function read(text: string): string | number | null {
   if (text === 'null') return null
-  return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
+  return NUMBER.test(text) ? Number(text) : text
 }
 
 /**
