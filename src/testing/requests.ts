@@ -17,12 +17,17 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   petId: integer(1, MAX_ID),
   key: integer(0, 1_000_000),
 }
-const FILTERED = ['operation', 'status', 'key'] as const
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
 const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 // Any other scheme may be a secret.
 const CREDENTIALS = /^(bearer |basic |digest |).*/is
+
+type Filters = readonly (readonly [name: string, value: unknown])[]
+interface Entry {
+  readonly request: RecordedRequest
+  readonly size: number
+}
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
@@ -38,9 +43,9 @@ export class RequestLog {
   readonly #keyring: Keyring
   readonly #waits = new Set<Wait>()
   // By the head object, in the order of arrival; undefined while they are in flight.
-  readonly #requests = new Map<RequestHead, RecordedRequest | undefined>()
+  readonly #requests = new Map<RequestHead, Entry | undefined>()
   #count = 0 // of those no longer in flight
-  readonly #budget: Budget = { maxBytes: MAX_SIZE, bytes: 0 }
+  #size = 0
   readonly #shared: SharedBudget | undefined
   #clearedAt = 0
   #isClosed = false
@@ -52,13 +57,13 @@ export class RequestLog {
   }
 
   get requests(): RecordedRequest[] {
-    return structuredClone(this.#find({}))
+    return structuredClone(this.#find([]))
   }
 
   clear(): void {
     this.#requests.clear()
     this.#count = 0
-    this.#grow(-this.#budget.bytes)
+    this.#grow(-this.#size)
     this.#clearedAt = performance.now()
   }
 
@@ -70,7 +75,8 @@ export class RequestLog {
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
     check('count', count, integer(0, this.#maxLength, ', the option journal'))
     checkMembers('options', options, WAIT_RULES)
-    const { timeout = 4_000, ...filters } = options
+    const { timeout = 4_000, ...given } = options
+    const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     return new Promise((resolve, reject) => {
       const wait: Wait = (reason) => {
         const found = this.#find(filters)
@@ -86,25 +92,20 @@ export class RequestLog {
     })
   }
 
-  #find(filters: WaitOptions): RecordedRequest[] {
-    const { petId, ...wanted } = filters
-    const recorded = [...this.#requests.values()].filter((one) => one !== undefined)
-    return recorded.filter((one) => {
-      if (petId !== undefined && petIdOf(one) !== `${petId}`) return false
-      return FILTERED.every((name) => wanted[name] === undefined || wanted[name] === one[name])
+  #find(filters: Filters): RecordedRequest[] {
+    const recorded = [...this.#requests.values()].flatMap((entry) => entry?.request ?? [])
+    return recorded.filter((request) => {
+      const seen: Record<string, unknown> = { ...request, petId: petIdOf(request) }
+      return filters.every(([name, value]) => String(seen[name]) === String(value))
     })
   }
 
-  #describeMiss(count: number, filters: WaitOptions): string {
-    const wanted = Object.entries(filters).map(([name, value]) =>
-      value === undefined ? '' : `, ${name} ${value}`,
-    )
+  #describeMiss(count: number, filters: Filters): string {
+    const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
     const all = [...this.#requests]
-    const isShown = ([, request]: (typeof all)[number], at: number) =>
-      request === undefined || at >= all.length - SHOWN_REQUESTS
     const lines = all
-      .filter(isShown)
-      .map(([head, request]) => `\n  ${this.#describe(head, request)}`)
+      .filter(([, entry], at) => entry === undefined || at >= all.length - SHOWN_REQUESTS)
+      .map(([head, entry]) => `\n  ${this.#describe(head, entry?.request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
     return `Waited for ${count} requests${wanted.join('')}; ${came}`
   }
@@ -150,16 +151,18 @@ export class RequestLog {
       duration: ms,
       violations: [...parameters, ...members].map(redact),
     }
-    this.#requests.set(head, request)
+    const size = JSON.stringify(request).length
+    this.#requests.set(head, { request, size })
     this.#count++
-    this.#grow(sizeOf(request))
-    this.#dropOldestWhile(() => this.#count > this.#maxLength || isAbove(this.#budget))
-    if (this.#shared !== undefined && isAbove(this.#shared)) this.#shared.makeRoom()
+    this.#grow(size)
+    this.#dropOldestWhile(() => this.#count > this.#maxLength || this.#size > MAX_SIZE)
+    if (this.#shared !== undefined && this.#shared.bytes > this.#shared.maxBytes)
+      this.#shared.makeRoom()
     for (const wait of this.#waits) wait()
   }
 
   #grow(bytes: number): void {
-    this.#budget.bytes += bytes
+    this.#size += bytes
     if (this.#shared !== undefined) this.#shared.bytes += bytes
   }
 
@@ -170,12 +173,12 @@ export class RequestLog {
   }
 
   #dropOldestWhile(isOver: () => boolean): void {
-    for (const [head, request] of this.#requests) {
+    for (const [head, entry] of this.#requests) {
       if (!isOver()) return
-      if (request === undefined) continue
+      if (entry === undefined) continue
       this.#requests.delete(head)
       this.#count--
-      this.#grow(-sizeOf(request))
+      this.#grow(-entry.size)
     }
   }
 }
@@ -184,12 +187,4 @@ export class RequestLog {
 function petIdOf({ operation, path }: RecordedRequest): string | undefined {
   const segment = path.slice(path.lastIndexOf('/') + 1)
   return operation === 'getPet' ? decodeSegment(segment) : undefined
-}
-
-function isAbove({ bytes, maxBytes }: Budget): boolean {
-  return bytes > maxBytes
-}
-
-function sizeOf(request: RecordedRequest): number {
-  return JSON.stringify(request).length
 }

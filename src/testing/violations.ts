@@ -33,8 +33,8 @@ function violationsIn(what: string, names: readonly string[], known: readonly st
 
 /** The names of the members of a JSON object. JSON.parse would drop repeated ones. */
 function membersOf(json: string): string[] {
-  if (json === '') return [] // spares the parser's slow error
-  if (!parseJson(json).ok) return []
+  const isEmpty = json === '' // spares the parser's slow error
+  if (isEmpty || !parseJson(json).ok) return []
   const names: string[] = []
   const withoutEscapes = json.replace(/\\./g, '__') // as long, and each quote ends a string
   let depth = 0
