@@ -3,14 +3,13 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
-import { type Context, deprecationLinks } from './operations.ts'
+import type { Context } from './operations.ts'
 
 export type Variant = Pick<Context, 'basePath' | 'page' | 'getPetState'>
 
 /** The parts of openapi.json that vary. */
 interface Document {
   paths: { '/'?: unknown; '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
-  components: { headers: { 'Link.deprecation': { schema: { const: string } } } }
 }
 
 /** GET /openapi.json, read on the first request. */
@@ -27,8 +26,6 @@ export function openapi(variant: Variant): Handler {
 function documentOf(variant: Variant): Document {
   const json = readText('openapi.json').replaceAll('/v1', variant.basePath)
   const document: Document = JSON.parse(json)
-  const { headers } = document.components
-  headers['Link.deprecation'].schema.const = deprecationLinks(variant)
   const { responses } = document.paths['/pets/{petId}'].get
   for (const status of variant.getPetState === 'gone' ? [200, 404] : [410]) delete responses[status]
   if (!variant.page) delete document.paths['/']

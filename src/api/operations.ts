@@ -56,7 +56,7 @@ export function createPet({ basePath, store }: Context): Handler {
 }
 
 /** The `Link` of getPet: its successor, and where its deprecation is documented. */
-export function deprecationLinks({ basePath, page }: Pick<Context, 'basePath' | 'page'>): string {
+function deprecationLinks({ basePath, page }: Context): string {
   const [path, type] = page ? ['/', 'text/html'] : ['/openapi.json', 'application/json']
   return `<${basePath}/pets>; rel="successor-version", <${path}>; rel="deprecation"; type="${type}"`
 }
