@@ -192,7 +192,7 @@ interface FaultMembers {
   message?: string | undefined
   /** Headers in addition to those of every response; with a status. */
   headers?: Readonly<Record<string, string>> | undefined
-  /** Seconds in `Retry-After` (RFC 9110 §10.2.3); with status 429 or 503. */
+  /** Seconds in `Retry-After` (RFC 9110 §10.2.3); with a status. */
   retryAfter?: number | undefined
   /** Time before the response. */
   delay?: Delay | undefined

@@ -54,9 +54,9 @@ const RULES = {
 function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, RULES)
   const fault: Partial<Record<keyof Fault, unknown>> = input
-  const { operation, petId, rate, seed, status, retryAfter, delay, hangUp, body } = fault
+  const { operation, petId, rate, seed, status, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
-  const ofError = [fault.code, fault.message, fault.headers]
+  const ofError = [fault.code, fault.message, fault.headers, fault.retryAfter]
   if (operation === undefined)
     throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
   if (petId !== undefined && operation !== 'getPet')
@@ -65,12 +65,7 @@ function checkFault(input: unknown): asserts input is Fault {
     throw misuse('fault must have a status, a delay, hangUp or a body')
   if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
   if (status === undefined && ofError.some((member) => member !== undefined))
-    throw misuse('code, message and headers must be with a status')
-  if (retryAfter !== undefined && status !== 429 && status !== 503)
-    throw misuse('retryAfter must be with status 429 or 503')
-  const hasRetryAfter = Object.keys(fault.headers ?? {}).some((name) => /^retry-after$/i.test(name))
-  if (retryAfter !== undefined && hasRetryAfter)
-    throw misuse('retryAfter must be without Retry-After among the headers')
+    throw misuse('code, message, headers and retryAfter must be with a status')
   if (seed !== undefined && rate === undefined && !Array.isArray(delay))
     throw misuse('seed must be with a rate or a delay of [min, max]')
 }

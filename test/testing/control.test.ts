@@ -494,17 +494,15 @@ test('a bug in a control is a 500 that tells nothing; the log gets the error', a
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
 const DELAYS =
   'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
-const TWICE = 'retryAfter must be without Retry-After among the headers'
 const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
 const NO_PET = 'petId must be with the operation getPet'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
 const KNOWN =
   'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +
   'retryAfter, delay, hangUp, body, done'
-const NO_STATUS = 'code, message and headers must be with a status'
+const NO_STATUS = 'code, message, headers and retryAfter must be with a status'
 const HEADERS =
   'must be an object of valid header names and values, except those that the server sends itself'
-const NO_RETRY = 'retryAfter must be with status 429 or 503'
 const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
@@ -519,18 +517,17 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', 'message null must be a string', { ...FAULT, message: null }],
   ['TypeError', "done 'yes' must be true or false", { ...FAULT, done: 'yes' }],
   ['TypeError', NO_STATUS, { ...ANY, delay: 1, code: '' }, { ...ANY, body: 'cut', message: '' }],
-  ['TypeError', NO_STATUS, { ...ANY, hangUp: true, headers: {} }],
+  [
+    'TypeError',
+    NO_STATUS,
+    { ...ANY, hangUp: true, headers: {} },
+    { ...ANY, delay: 1, retryAfter: 1 },
+  ],
   ['TypeError', `headers 'x: y' ${HEADERS}`, { ...FAULT, headers: 'x: y' }],
   ['TypeError', `headers [] ${HEADERS}`, { ...FAULT, headers: [] }],
   ['TypeError', `headers { x: 1 } ${HEADERS}`, { ...FAULT, headers: { x: 1 } }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
   ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }, { ...ANY, done: true }],
-  ['TypeError', NO_RETRY, { ...FAULT, retryAfter: 1 }, { ...ANY, delay: 1, retryAfter: 1 }],
-  [
-    'TypeError',
-    TWICE,
-    { status: 503, operation: '*', retryAfter: 1, headers: { 'retry-AFTER': '2' } },
-  ],
   ['TypeError', NO_ANSWER, { ...FAULT, hangUp: true }, { ...ANY, hangUp: true, body: 'cut' }],
   ['TypeError', 'hangUp 1 must be true or false', { ...ANY, hangUp: 1 }],
   ['RangeError', "body 'whole' must be one of cut, garbled", { ...FAULT, body: 'whole' }],
