@@ -111,7 +111,7 @@ export class PetstoreHandle implements Petstore {
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
     await replacePets(context.store, pets, options)
     context.getPetState = options.getPetState
-    faults.reset()
+    faults.clear()
     requestLog.clear()
   }
 
