@@ -5,7 +5,7 @@ import { errorReply } from '../api/errors.ts'
 import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
+import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
 import { misuse, oneOf, orElse, rule } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
@@ -57,8 +57,7 @@ function checkFault(input: unknown): asserts input is Fault {
   const { operation, petId, rate, seed, status, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
   const ofError = [fault.code, fault.message, fault.headers, fault.retryAfter]
-  if (operation === undefined)
-    throw misuse(`operation is required and must be ${RULES.operation.mustBe}`)
+  check('operation', operation, RULES.operation)
   if (petId !== undefined && operation !== 'getPet')
     throw misuse('petId must be with the operation getPet')
   if (!hasResponse && delay === undefined && !hangUp)

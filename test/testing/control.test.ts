@@ -509,7 +509,7 @@ const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
   ['TypeError', 'fault null must be an object', null],
   ['TypeError', 'fault must be an object, not an array', [], [FAULT]],
-  ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
+  ['TypeError', `operation undefined ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
   ['TypeError', `fault must not have 'cause'; ${KNOWN}`, { ...FAULT, cause: 5 }],
