@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { isIP } from 'node:net'
 import { CODES, errorReply, type Status } from '../api/errors.ts'
 import { type Awaitable, hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
@@ -115,6 +114,9 @@ function read(text: string): string | number | null {
   return NUMBER.test(text) ? Number(text) : text
 }
 
+// localhost or an address, and a port. No name in DNS ends in a number (WHATWG URL §3.5).
+const NOT_IN_DNS = /^(?:localhost|[\d.]+|\[[\da-f:.]+\])(?::\d*)?$/i
+
 /**
  * Whether a web page may have sent a request. Its browser says so in Origin or Sec-Fetch-Site (W3C
  * Fetch Metadata) or, after DNS rebinding, in the Host.
@@ -122,6 +124,5 @@ function read(text: string): string | number | null {
 export function isFromWebPage(headers: IncomingHttpHeaders, isOnLoopback: boolean): boolean {
   const { origin, host = 'localhost', 'sec-fetch-site': site = 'none' } = headers
   if (origin !== undefined || (site !== 'none' && site !== 'same-origin')) return true
-  const name = host.replace(/:\d*$/, '').replace(/[[\]]/g, '')
-  return isOnLoopback && !/^localhost$/i.test(name) && isIP(name) === 0
+  return isOnLoopback && !NOT_IN_DNS.test(host)
 }
