@@ -11,7 +11,6 @@ import { type Draft, draftOf, type MemoryStore } from './store.ts'
 const HEAD_LENGTH = '["9a3f01bc"'.length
 const NEWLINE = 10
 const COMMA = 44
-const CHUNK = 2 ** 16 // bytes
 // A pet exactly as petJson() writes it: its line is kept as it stands, without parsing. The parser
 // takes the rest: escapes in a name, integers near 2^63, any other layout.
 const NAME = String.raw`"name":"[^"\\\0-\x1f]*"`
@@ -179,24 +178,16 @@ function naming<T>(place: string, task: () => T): T {
 /** A file in blocks of complete lines; what follows the last newline is a block, too. */
 async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
   let parts: Buffer[] = []
-  let at = 0
-  let chunk = await chunkAt(file, at)
-  while (chunk.length > 0) {
+  const chunks: AsyncIterable<Buffer> = file.createReadStream({ start: 0, autoClose: false })
+  for await (const chunk of chunks) {
     const end = chunk.lastIndexOf(NEWLINE) + 1
     if (end > 0) {
       yield Buffer.concat([...parts, chunk.subarray(0, end)])
       parts = []
     }
     parts.push(chunk.subarray(end))
-    at += chunk.length
-    chunk = await chunkAt(file, at)
   }
   yield Buffer.concat(parts)
-}
-
-async function chunkAt(file: FileHandle, at: number): Promise<Buffer> {
-  const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK), 0, CHUNK, at)
-  return buffer.subarray(0, bytesRead)
 }
 
 export function ignoreMissing(error: unknown): undefined {
