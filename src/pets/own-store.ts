@@ -1,4 +1,4 @@
-import type { Added, Awaitable, NewPet, Page, PageQuery, Store } from '../types.ts'
+import type { Added, Awaitable, NewPet, Store } from '../types.ts'
 import type { Seed } from './pet.ts'
 import { FAILED } from './store.ts'
 
@@ -23,9 +23,18 @@ export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFa
     }
   }
 
+  // Types do not stop JavaScript, and many databases have null for none.
   return {
-    page: (query) => ask(() => pageOf(store, query)),
-    get: (id) => ask(() => jsonOf(store, id)),
+    page: (query) =>
+      ask(async () => {
+        const { json, next } = await store.page(query)
+        return { json: checkJson(json), next: next ?? undefined }
+      }),
+    get: (id) =>
+      ask(async () => {
+        const json = (await store.get(id)) ?? undefined
+        return json === undefined ? undefined : checkJson(json)
+      }),
     reset: (pets) => ask(() => store.reset(pets)),
     isWritable: () => ask(() => store.isWritable()).catch(() => false),
     add: (pet) => ask(() => addTo(store, pet, onFailure)).catch(() => FAILED),
@@ -34,18 +43,6 @@ export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFa
       return closing
     },
   }
-}
-
-// Types do not stop JavaScript, and many databases have null for none.
-
-async function pageOf(store: Store, query: PageQuery): Promise<Page> {
-  const { json, next } = await store.page(query)
-  return { json: checkJson(json), next: next ?? undefined }
-}
-
-async function jsonOf(store: Store, id: number): Promise<string | undefined> {
-  const json = (await store.get(id)) ?? undefined
-  return json === undefined ? undefined : checkJson(json)
 }
 
 function checkJson(json: unknown): string {
