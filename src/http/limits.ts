@@ -10,7 +10,7 @@ function oldSpaceFlag(): number {
   return Number(megabytes) * 2 ** 20
 }
 
-export const MAX_HEADERS = 100
+const MAX_HEADERS = 100
 const MAX_HEADERS_LENGTH = 16 * 2 ** 10 // of names and values
 const MAX_TARGET_LENGTH = 16 * 2 ** 10
 

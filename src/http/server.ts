@@ -6,7 +6,6 @@ import { setImmediate as immediate } from 'node:timers/promises'
 import { type Connection, Connections, requestClassOf, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
-import { MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
@@ -31,15 +30,12 @@ export class HttpServer {
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: requestClassOf(this.#connections),
     })
-    // node drops the headers beyond its maximum. We refuse the request instead.
-    this.#server.maxHeadersCount = MAX_HEADERS + 1
-    this.#server.timeout = options.stallTimeout
+    this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
     this.#server.on('connection', (socket) => this.#accept(socket))
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, (req, res) => this.#receive(req, res))
     }
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
-    this.#server.on('timeout', (socket) => this.#onStall(socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
       const isHead = error.rawPacket?.toString('latin1', 0, 5) === 'HEAD ' // nothing else tells
       this.#fail(socket, problemOf(error), error.reason ?? error.message, isHead)
@@ -157,12 +153,9 @@ export class HttpServer {
 
   /** Called when nothing was read or written for the stall timeout. */
   #onStall(socket: Socket): void {
-    const isIdle = this.#connections.open.get(socket)?.isIdle ?? true
-    const isUnread = socket.writableLength > 0
-    if (isUnread)
-      socket.resetAndDestroy() // frees the kernel's buffer
-    else if (isIdle) socket.destroy()
-    // Otherwise the operation takes its time, or requestTimeout ends the wait for a body.
+    if (socket.writableLength > 0) socket.resetAndDestroy() // frees the kernel's buffer
+    // If it is not idle, the operation takes its time, or requestTimeout ends the wait for a body.
+    if (this.#connections.open.get(socket)?.isIdle !== false) socket.destroy()
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
