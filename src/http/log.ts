@@ -35,17 +35,41 @@ export function openLogs(format: LogFormat, stream: Writable): (keyring: Keyring
   return (keyring) => {
     const event: Log['event'] = (level, message, members) =>
       writer.add(eventLine(level, keyring.redact(message), members))
-    const counter = new EventCounter(event)
+    const { count, tell } = eventCounter(event)
     return {
       request: (request) => writer.add(requestLine(request, keyring)),
       event,
-      count: (level, what, detail) => counter.add(level, what, detail),
+      count,
       flush() {
-        counter.tell()
+        tell()
         return writer.flush()
       },
     }
   }
+}
+
+/** The `count` of a log, and what logs the events since the last report. */
+function eventCounter(event: Log['event']) {
+  const counts = new Map<string, { level: LogLevel; detail: string; count: number }>()
+  let timer: NodeJS.Timeout | undefined
+
+  const count: Log['count'] = (level, what, detail = '') => {
+    counts.set(what, { level, detail, count: (counts.get(what)?.count ?? 0) + 1 })
+    if (timer === undefined) tell()
+  }
+
+  function tell(): void {
+    clearTimeout(timer)
+    timer = undefined
+    if (counts.size === 0) return
+    for (const [what, { level, detail, count }] of counts) {
+      event(level, `${what}${detail}: ${count}`)
+    }
+    counts.clear()
+    timer = setTimeout(tell, REPORT_INTERVAL).unref()
+  }
+
+  return { count, tell }
 }
 
 const unwritten = new Set<LineWriter>()
@@ -58,7 +82,6 @@ class LineWriter {
   readonly #stream: Writable
   readonly #warning: (message: string) => string
   #lines = ''
-  #count = 0
   #dropped = 0
   #reason = ''
   #isClosed = false
@@ -72,30 +95,33 @@ class LineWriter {
   }
 
   add(line: string): void {
+    if (this.#lines === '') {
+      unwritten.add(this)
+      setTimeout(() => this.write(), BATCH_DELAY)
+    }
     this.#lines += line
-    this.#count++
-    if (this.#count > 1) return
-    unwritten.add(this)
-    setTimeout(() => this.write(), BATCH_DELAY)
   }
 
   write(): void {
-    if (this.#dropped > 0)
-      this.#lines += this.#warning(`${this.#dropped} lines were dropped: ${this.#reason}`)
-    const batch = this.#lines
-    const count = this.#count + this.#dropped
+    const lines = this.#lines
+    const dropped = this.#dropped
+    const told = `${dropped} lines were dropped: ${this.#reason}`
+    // The line break ends a line that was cut off.
+    const warning = dropped > 0 ? `\n${this.#warning(told)}` : ''
     this.#lines = ''
-    this.#count = 0
     this.#dropped = 0
     unwritten.delete(this)
-    if (batch === '' || this.#isClosed) return
+    const drop = ({ code = '', message }: NodeJS.ErrnoException) => {
+      this.#dropped += dropped + lines.split('\n').length - 1
+      this.#reason = message
+      if (!CLOSED.test(code) || this.#isClosed) return
+      this.#isClosed = true
+      console.error(`petstore-server: the log has ended: ${message}`)
+    }
+    if (this.#isClosed) return
     if (this.#stream.writableLength > MAX_BUFFERED_BYTES)
-      return this.#drop(new Error("the log's reader is too slow"), count)
-    this.#stream.write(batch, (error) => {
-      if (!error) return
-      this.#drop(error, count)
-      this.#lines = `\n${this.#lines}` // ends a line that was cut off
-    })
+      return drop(new Error("the log's reader is too slow"))
+    this.#stream.write(warning + lines, (error) => error && drop(error))
   }
 
   flush(): Promise<void> {
@@ -107,14 +133,6 @@ class LineWriter {
         resolve()
       })
     })
-  }
-
-  #drop({ code = '', message }: NodeJS.ErrnoException, count: number): void {
-    this.#dropped += count
-    this.#reason = message
-    if (!CLOSED.test(code) || this.#isClosed) return
-    this.#isClosed = true
-    console.error(`petstore-server: the log has ended: ${message}`)
   }
 }
 
@@ -201,30 +219,4 @@ function word(text: string): string {
 
 function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-}
-
-class EventCounter {
-  readonly #event: Log['event']
-  readonly #counts = new Map<string, { level: LogLevel; detail: string; count: number }>()
-  #timer: NodeJS.Timeout | undefined
-
-  constructor(event: Log['event']) {
-    this.#event = event
-  }
-
-  add(level: LogLevel, what: string, detail = ''): void {
-    const count = (this.#counts.get(what)?.count ?? 0) + 1
-    this.#counts.set(what, { level, detail, count })
-    if (this.#timer === undefined) this.tell()
-  }
-
-  tell(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    if (this.#counts.size === 0) return
-    for (const [what, { level, detail, count }] of this.#counts)
-      this.#event(level, `${what}${detail}: ${count}`)
-    this.#counts.clear()
-    this.#timer = setTimeout(() => this.tell(), REPORT_INTERVAL).unref()
-  }
 }
