@@ -10,13 +10,11 @@ const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const { headers, rawHeaders, httpVersion } = req
   const isOld = httpVersion === '1.0'
-  if (httpVersion !== '1.1' && !isOld) return 'badVersion'
-  if (isOld && isOtherProtocol(req)) return 'badVersion'
+  if (isOld ? isOtherProtocol(req) : httpVersion !== '1.1') return 'badVersion'
   if (isHeadTooLarge(req.url ?? '', rawHeaders)) return 'headersTooLarge'
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
-  if (headers.host === undefined && !isOld) return 'badHost'
-  if (headers.host !== undefined && !HOST.test(headers.host)) return 'badHost'
+  if (headers.host === undefined ? !isOld : !HOST.test(headers.host)) return 'badHost'
   if (countOf(rawHeaders, 'host') > 1) return 'badHost'
 
   // RFC 9110 §11.6.2, §5.3: it is not a list.
@@ -58,10 +56,8 @@ function codingProblem(coding: string, isOld: boolean): Problem | undefined {
  */
 function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket
-  const bytes = parser?.getCurrentBuffer?.()
-  const line = `${method} ${url} `
-  if (bytes === undefined || bytes.includes(`${line}HTTP/`)) return false
-  return bytes.includes(`${line}RTSP/`) || bytes.includes(`${line}ICE/`)
+  const [, version = ''] = `${parser?.getCurrentBuffer?.()}`.split(`${method} ${url} `)
+  return /^(?:RTSP|ICE)\//.test(version)
 }
 
 /** An error of node's parser; the reason says what it could not read. */
