@@ -28,10 +28,19 @@ export class Connection implements ServerConnection {
   lastHeld = 0 // bytesHeld when Connections last counted them
   #headBytes = 0
 
-  constructor(socket: Socket, keepAlive: number, touch: () => void) {
+  constructor(socket: Socket, { keepAliveTimeout, linger }: ServerOptions, touch: () => void) {
     this.socket = socket
-    this.keepAlive = keepAlive
+    this.keepAlive = keepAliveTimeout
     this.touch = touch
+    void socket.remoteAddress // read once, it is known even after the client has left
+    // node destroys the socket once the last response is written. If the client is still sending,
+    // the kernel then resets the connection, and the client loses that response (RFC 9112 §9.6).
+    // So we end our side, and drain the other until the client ends it or the time is up.
+    socket.destroySoon = () => {
+      socket.end()
+      const timer = setTimeout(() => socket.destroy(), linger).unref()
+      socket.once('close', () => clearTimeout(timer))
+    }
     // node resumes the socket on its own, for example after each request. Pause it again. If the
     // stream still counts as paused, pause() emits no event, at which node:http stops reading.
     socket.on('resume', () => {
@@ -105,8 +114,7 @@ export class Connections {
   }
 
   add(socket: Socket): void {
-    const { maxConnections, keepAliveTimeout } = this.#options
-    const connection = new Connection(socket, keepAliveTimeout, () => this.#touch(connection))
+    const connection = new Connection(socket, this.#options, () => this.#touch(connection))
     connection.touch()
     this.open.set(socket, connection)
     socket.once('close', () => {
@@ -114,7 +122,7 @@ export class Connections {
       this.#recount(connection)
       connection.abandon()
     })
-    if (this.open.size > maxConnections) this.#makeRoomFor(connection)
+    if (this.open.size > this.#options.maxConnections) this.#makeRoomFor(connection)
   }
 
   /** Drops the longest idle connection, which is the new one if all others are in use. */

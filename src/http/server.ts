@@ -31,7 +31,10 @@ export class HttpServer {
       IncomingMessage: requestClassOf(this.#connections),
     })
     this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
-    this.#server.on('connection', (socket) => this.#accept(socket))
+    this.#server.on('connection', (socket) => {
+      this.#accepted++
+      this.#connections.add(socket)
+    })
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, (req, res) => this.#receive(req, res))
     }
@@ -110,20 +113,6 @@ export class HttpServer {
       if (!connection.isIdle) this.#cutOff += 1 + connection.waiting.size
       connection.abandon()
       connection.socket.destroy()
-    }
-  }
-
-  #accept(socket: Socket): void {
-    this.#accepted++
-    this.#connections.add(socket)
-    void socket.remoteAddress // read once, it is known even after the client has left
-    // node destroys the socket once the last response is written. If the client is still sending,
-    // the kernel then resets the connection, and the client loses that response (RFC 9112 §9.6).
-    // So we end our side, and drain the other until the client ends it or the time is up.
-    socket.destroySoon = () => {
-      socket.end()
-      const timer = setTimeout(() => socket.destroy(), this.#options.linger).unref()
-      socket.once('close', () => clearTimeout(timer))
     }
   }
 
