@@ -1,53 +1,43 @@
 import { once } from 'node:events'
 import { STATUS_CODES } from 'node:http'
-import { dispatch, type Received, record, type RequestHead, type Service } from './dispatch.ts'
+import { dispatch, type Received, record, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { isHeadTooLarge } from './limits.ts'
 import { bytesOf, headersOf, type Reply } from './respond.ts'
+
+// Keeps them alive: the signal of a garbage-collected Request no longer follows the caller's.
+const inFlight = new Set<Request>()
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
 export function createFetch(shared: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
-    request.signal.throwIfAborted()
-    const { origin, pathname, search } = new URL(request.url)
-    const headers = Object.fromEntries(request.headers)
-    const head = { method: request.method, target: pathname + search, headers }
-    const service = shared.pick?.(head) ?? shared
-    const reply = await serve(service, head, request)
-    if (reply === undefined) throw connectionError('fetch failed')
-    const response = toResponse(reply, head.method, echoedHeaders(headers, service.cors))
-    return withUrl(response, origin + head.target)
-  }
-}
-
-// Keeps them alive: the signal of a garbage-collected Request no longer follows the caller's.
-const inFlight = new Set<Request>()
-
-/** Resolves to undefined to hang up. Rejects if the request is aborted or its body breaks. */
-async function serve(
-  service: Service,
-  head: RequestHead,
-  request: Request,
-): Promise<Reply | undefined> {
-  const { body, signal } = request
-  const readBody = () => readBytes(request, service.maxBody)
-  const received: Received = { head, started: performance.now(), readBody }
-  const isTooLarge = isHeadTooLarge(head.target, [...request.headers].flat())
-  let reply: Reply | undefined
-  inFlight.add(request)
-  try {
-    const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, received)
-    // If the client leaves, the operation runs to its end, as over a socket.
-    await Promise.race([handled, once(signal, 'abort')])
+    const { method, signal } = request
     signal.throwIfAborted()
-    reply = await handled
-    if (!request.bodyUsed) body?.cancel().catch(() => {}) // may never settle
-    return reply
-  } finally {
-    inFlight.delete(request)
-    const bytes = reply === undefined || head.method === 'HEAD' ? 0 : bytesOf(reply)
-    record(service, received, reply, bytes)
+    const { origin, pathname, search } = new URL(request.url)
+    const target = pathname + search
+    const headers = Object.fromEntries(request.headers)
+    const head = { method, target, headers }
+    const service = shared.pick?.(head) ?? shared
+    const readBody = () => readBytes(request, service.maxBody)
+    const received: Received = { head, started: performance.now(), readBody }
+    const isTooLarge = isHeadTooLarge(target, [...request.headers].flat())
+    let reply: Reply | undefined
+    inFlight.add(request)
+    try {
+      const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, received)
+      // If the client leaves, the operation runs to its end, as over a socket.
+      await Promise.race([handled, once(signal, 'abort')])
+      signal.throwIfAborted()
+      reply = await handled
+    } finally {
+      inFlight.delete(request)
+      record(service, received, reply, reply && method !== 'HEAD' ? bytesOf(reply) : 0)
+    }
+    if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
+    if (reply === undefined) throw connectionError('fetch failed')
+    const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
+    return withUrl(response, origin + target)
   }
 }
 
