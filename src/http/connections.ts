@@ -179,8 +179,10 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
       const isEnding = open.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
       // node assigns both later; setters that do nothing keep these.
-      Object.defineProperty(this, 'upgrade', { get: () => true, set() {} })
-      Object.defineProperty(this, 'method', { get: () => 'CONNECT', set() {} })
+      Object.defineProperties(this, {
+        upgrade: { get: () => true, set() {} },
+        method: { get: () => 'CONNECT', set() {} },
+      })
     }
   }
 }

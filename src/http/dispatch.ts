@@ -90,15 +90,14 @@ export function record(service: Service, received: Received, reply?: Reply, byte
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */
 function run(service: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
+  const fail = (error: unknown) => {
+    service.onBug(error)
+    return service.refuse('internalError')
+  }
   try {
     const reply = route.handle(call)
-    return reply instanceof Promise ? reply.catch((error) => fail(service, error)) : reply
+    return reply instanceof Promise ? reply.catch(fail) : reply
   } catch (error) {
-    return fail(service, error)
+    return fail(error)
   }
-}
-
-function fail({ onBug, refuse }: Service, error: unknown): Reply {
-  onBug(error)
-  return refuse('internalError')
 }

@@ -11,19 +11,14 @@ export function redactor(keys: readonly string[]): (text: string) => string {
   // One look-up rules out most places, however many lengths the keys have.
   const starts = new Set(Array.from(known, (key) => key.slice(0, shortest)))
 
-  /** The length of the longest key that begins at a place; 0 if there is none. */
-  function keyLengthAt(text: string, at: number): number {
-    if (!starts.has(text.slice(at, at + shortest))) return 0
-    return lengths.find((length) => known.has(text.slice(at, at + length))) ?? 0
-  }
-
   function redactPlain(text: string): string {
     const lowerCase = text.toLowerCase()
     let redacted = ''
     let end = 0 // of the latest key
     for (let at = 0; at + shortest <= text.length; at++) {
-      const length = at < end ? 0 : keyLengthAt(lowerCase, at)
-      if (length === 0) continue
+      if (at < end || !starts.has(lowerCase.slice(at, at + shortest))) continue
+      const length = lengths.find((one) => known.has(lowerCase.slice(at, at + one))) // the longest
+      if (length === undefined) continue
       redacted += `${text.slice(end, at)}[key]`
       end = at + length
     }
