@@ -10,11 +10,13 @@ const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const { headers, rawHeaders, httpVersion } = req
   const isOld = httpVersion === '1.0'
-  if (isOld ? isOtherProtocol(req) : httpVersion !== '1.1') return 'badVersion'
+  if (httpVersion !== '1.1' && !isOld) return 'badVersion'
+  if (isOld && isOtherProtocol(req)) return 'badVersion'
   if (isHeadTooLarge(req.url ?? '', rawHeaders)) return 'headersTooLarge'
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
-  if (headers.host === undefined ? !isOld : !HOST.test(headers.host)) return 'badHost'
+  if (headers.host === undefined && !isOld) return 'badHost'
+  if (headers.host !== undefined && !HOST.test(headers.host)) return 'badHost'
   if (countOf(rawHeaders, 'host') > 1) return 'badHost'
 
   // RFC 9110 §11.6.2, §5.3: it is not a list.

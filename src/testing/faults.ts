@@ -65,6 +65,9 @@ function checkFault(input: unknown): asserts input is Fault {
   if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
   if (status === undefined && ofError.some((member) => member !== undefined))
     throw misuse('code, message, headers and retryAfter must be with a status')
+  const hasRetryAfter = Object.keys(fault.headers ?? {}).some((name) => /^retry-after$/i.test(name))
+  if (fault.retryAfter !== undefined && hasRetryAfter)
+    throw misuse('retryAfter must be without Retry-After among the headers')
   if (seed !== undefined && rate === undefined && !Array.isArray(delay))
     throw misuse('seed must be with a rate or a delay of [min, max]')
 }

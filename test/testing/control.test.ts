@@ -493,6 +493,7 @@ test('a bug in a control is a 500 that tells nothing; the log gets the error', a
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
 const DELAYS =
   'must be an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX'
+const TWICE = 'retryAfter must be without Retry-After among the headers'
 const NO_SEED = 'seed must be with a rate or a delay of [min, max]'
 const NO_PET = 'petId must be with the operation getPet'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
@@ -527,6 +528,11 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', `headers { x: 1 } ${HEADERS}`, { ...FAULT, headers: { x: 1 } }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
   ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }, { ...ANY, done: true }],
+  [
+    'TypeError',
+    TWICE,
+    { status: 503, operation: '*', retryAfter: 1, headers: { 'retry-AFTER': '2' } },
+  ],
   ['TypeError', NO_ANSWER, { ...FAULT, hangUp: true }, { ...ANY, hangUp: true, body: 'cut' }],
   ['TypeError', 'hangUp 1 must be true or false', { ...ANY, hangUp: 1 }],
   ['RangeError', "body 'whole' must be one of cut, garbled", { ...FAULT, body: 'whole' }],
