@@ -24,8 +24,6 @@ const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
 const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
-// Permanent errors; others may clear.
-const CLOSED = /^(?:EPIPE|ERR_STREAM_DESTROYED|ERR_STREAM_WRITE_AFTER_END)$/
 
 /** Opens a stream for logs. The returned function makes a Log that redacts the keys of a ring. */
 export function openLogs(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
@@ -111,10 +109,10 @@ class LineWriter {
     this.#lines = ''
     this.#dropped = 0
     unwritten.delete(this)
-    const drop = ({ code = '', message }: NodeJS.ErrnoException) => {
+    const drop = ({ code, message }: NodeJS.ErrnoException) => {
       this.#dropped += dropped + lines.split('\n').length - 1
       this.#reason = message
-      if (!CLOSED.test(code) || this.#isClosed) return
+      if (code !== 'EPIPE' || this.#isClosed) return // others may clear
       this.#isClosed = true
       console.error(`petstore-server: the log has ended: ${message}`)
     }
