@@ -122,7 +122,10 @@ async function stop(
 ): Promise<void> {
   log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
   context.isDraining = true
-  await Promise.race([wait(drainDelay * 1_000, undefined, { ref: false }), second])
+  if (drainDelay > 0) {
+    const delay = wait(drainDelay * 1_000, undefined, { ref: false })
+    await Promise.race([delay, second])
+  }
   second.then(() => petstore.close(0)).catch(() => {}) // the next line reports a failure
   const cutOff = await petstore.close(drain * 1_000)
   if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)

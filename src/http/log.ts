@@ -82,6 +82,7 @@ class LineWriter {
   #lines = ''
   #dropped = 0
   #reason = ''
+  #lineEnd = '' // of a line that may have been cut off
   #isClosed = false
 
   /** @param warning Makes the line that tells how many lines were dropped. */
@@ -104,14 +105,14 @@ class LineWriter {
     const lines = this.#lines
     const dropped = this.#dropped
     const told = `${dropped} lines were dropped: ${this.#reason}`
-    // The line break ends a line that was cut off.
-    const warning = dropped > 0 ? `\n${this.#warning(told)}` : ''
+    const warning = dropped > 0 ? this.#lineEnd + this.#warning(told) : ''
     this.#lines = ''
     this.#dropped = 0
     unwritten.delete(this)
-    const drop = ({ code, message }: NodeJS.ErrnoException) => {
+    const drop = ({ code, message }: NodeJS.ErrnoException, lineEnd = '') => {
       this.#dropped += dropped + lines.split('\n').length - 1
       this.#reason = message
+      this.#lineEnd = lineEnd
       if (code !== 'EPIPE' || this.#isClosed) return // others may clear
       this.#isClosed = true
       console.error(`petstore-server: the log has ended: ${message}`)
@@ -119,7 +120,7 @@ class LineWriter {
     if (this.#isClosed) return
     if (this.#stream.writableLength > MAX_BUFFERED_BYTES)
       return drop(new Error("the log's reader is too slow"))
-    this.#stream.write(warning + lines, (error) => error && drop(error))
+    this.#stream.write(warning + lines, (error) => error && drop(error, '\n'))
   }
 
   flush(): Promise<void> {
