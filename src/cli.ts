@@ -146,10 +146,10 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
 }
 
 function logStart(launched: Launched): void {
-  const { petstore, options, context, stores, log, bound, boundControls } = launched
+  const { petstore, options, keyring, stores, log, bound, boundControls } = launched
   const { apiKeys, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
-  const { isAnyKeyValid } = context
+  const { isAnyKeyValid } = keyring
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
   const keys = `valid keys: ${isAnyKeyValid ? 'any' : apiKeys.length}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`

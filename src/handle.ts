@@ -1,23 +1,16 @@
 import type { RequestListener } from 'node:http'
-import type { Context } from './api/operations.ts'
 import { type Awaitable, messageOf } from './guards.ts'
-import type { Keyring } from './http/bearer.ts'
-import type { Service } from './http/dispatch.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
-import type { Log } from './http/log.ts'
 import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
 import { parsePet, type Seed, validateNewPets, validateSeed } from './pets/pet.ts'
-import { closeTenant, type Stores, type Tenant } from './testing/stores.ts'
+import { closeTenant, type Shared, type Stores, type Tenant } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 import type { Store } from './types.ts'
 
-/** All of a petstore but its sockets. Operations see its context, HTTP its service. */
-export interface Core extends Tenant {
-  readonly logFor: (keyring: Keyring) => Log
-  readonly context: Context
-  readonly service: Service
-  readonly stores?: Stores<Core>
+/** All of a petstore but its sockets. With `stores`, only what needs no key is its own. */
+export interface Core extends Shared, Tenant {
+  readonly stores?: Stores
 }
 
 /** Where a petstore is reached. */
@@ -41,7 +34,7 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
-  #closed: Core | undefined // of its key
+  #closed: Tenant | undefined // of its key
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -57,7 +50,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
-  get #tenant(): Core {
+  get #tenant(): Tenant {
     return this.#closed ?? this.#core.stores?.of(this.apiKey) ?? this.#core
   }
 
@@ -107,7 +100,8 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
-    const { options, context, faults, requestLog } = this.#tenant
+    const { options } = this.#core
+    const { context, faults, requestLog } = this.#tenant
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
     await replacePets(context.store, pets, options)
     context.getPetState = options.getPetState

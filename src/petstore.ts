@@ -7,17 +7,17 @@ import { type Core, noRoomFor, PetstoreHandle, replacePets, withStorageCode } fr
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
-import { openLogs } from './http/log.ts'
+import { openLog } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { MemoryStore, type Report } from './pets/store.ts'
+import { type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
-import { RequestLog, type SharedBudget } from './testing/requests.ts'
-import { Stores } from './testing/stores.ts'
+import { RequestLog } from './testing/requests.ts'
+import { type Shared, Stores, type Tenant, type TenantOptions } from './testing/stores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -43,8 +43,8 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  * const response = await petstore.fetch(`${petstore.url}/pets`, { headers: petstore.headers })
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
-  const base = baseOf(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(assemble(base, makeStore(base, base.log.event)))
+  const shared = share(readOptions(given, CREATE_RULES))
+  return new PetstoreHandle(assemble(shared, makeStore(shared, shared.log.event)))
 }
 
 /** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
@@ -59,16 +59,16 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
-  const base = baseOf(options)
+  const shared = share(options)
   let onStarted = () => {}
   const started = new Promise<void>((resolve) => {
     onStarted = resolve
   })
-  const report: Report = (...event) => void started.then(() => base.log.event(...event))
+  const report: Report = (...event) => void started.then(() => shared.log.event(...event))
   const store = snapshot
     ? await withStorageCode(openSnapshotStore(snapshot, maxStore, report))
-    : makeStore(base, report)
-  const core = assemble(base, store)
+    : makeStore(shared, report)
+  const core = assemble(shared, store)
   const server = makeServer(core, core.service, limits)
   try {
     await fill(store, options)
@@ -100,79 +100,72 @@ async function fill(store: Context['store'], options: Options): Promise<void> {
   if (usersOwn !== undefined) await withStorageCode(store.get(1)) // its first use fills it
 }
 
-type Base = Pick<Core, 'options' | 'logFor' | 'keyring' | 'log'>
-
-/** What a petstore has before its store. */
-function baseOf(options: Options): Base {
-  const logFor = openLogs(options.log, options.logStream ?? process.stdout)
-  const keyring = new Keyring(options.apiKeys)
-  return { options, logFor, keyring, log: logFor(keyring) }
+function share(options: Options): Shared {
+  const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
+  const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey)
+  return { options, keyring, log: openLog(log, logStream, keyring.redact) }
 }
 
-/** The store without a file, with its initial pets. */
-function makeStore({ options, log }: Base, report: Report): Context['store'] {
+/** A store without a file, with its initial pets. */
+function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
     return ownStore(store, pets, (error) =>
       log.count('error', 'the store failed', `: ${messageOf(error)}`),
     )
   }
-  const memory = new MemoryStore(maxStore, report)
+  const memory = new MemoryStore(maxStore, report, budget)
   if (memory.reset(pets)) return memory
   throw noRoomFor(pets, options)
 }
 
-function assemble(base: Base, store: Context['store']): Core {
-  const core = coreOf(base, store)
-  return base.options.storePerKey ? withStorePerKey(core) : core
+/** With `storePerKey`, what needs a key goes to the tenant of its key. */
+function assemble(shared: Shared, store: Context['store']): Core {
+  const { options, keyring } = shared
+  if (!options.storePerKey) return { ...shared, ...openTenant(shared, store) }
+  // Not recorded, because each handle shows the requests of one key.
+  const keyless = openTenant({ ...shared, options: { ...options, journal: 0 } }, store)
+  const stores: Stores = new Stores(shared, store.bytes ?? 0, (own) =>
+    openTenant(shared, makeStore(shared, undefined, stores), own),
+  )
+  const pick = ({ target, headers }: RequestHead) => {
+    const { secured } = keyless.service.router.match(readTarget(target).path)
+    const key = secured ? keyring.keyIn(headers.authorization) : undefined
+    return key === undefined ? undefined : stores.of(key).service
+  }
+  return { ...shared, ...keyless, stores, service: { ...keyless.service, pick } }
 }
 
-/** @param requestBudget Shared with the recorded requests of other stores. */
-function coreOf(base: Base, store: Context['store'], requestBudget?: SharedBudget): Core {
-  const { options, keyring, log } = base
-  const { basePath, cors, maxBody, journal: maxRecorded, storePerKey, hasGeneratedKey } = options
-  const isAnyKeyValid = storePerKey && hasGeneratedKey
-  const context: Context = { ...options, store, isAnyKeyValid, isDraining: false }
+/** The tenant of a key, or a whole petstore. */
+function openTenant(
+  { options, keyring, log }: Shared,
+  store: Context['store'],
+  own: TenantOptions = { redact: keyring.redact },
+): Tenant {
+  const { basePath, cors, maxBody, journal: maxRecorded } = options
+  const { redact, place, requestBudget } = own
+  const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
   if (options.strict) makeStrict(table) // before the faults, which apply to what it refuses, too
   const faults = new Faults(table, options.delay)
-  const requestLog = new RequestLog(maxRecorded, keyring, requestBudget)
+  const requestLog = new RequestLog(maxRecorded, redact, requestBudget)
+  const logRequest = log.requestLogger?.(redact)
   const record = (request: RequestOutcome) => {
-    log.request?.(request)
+    logRequest?.(request)
     requestLog.add(request)
   }
   const service: Service = {
     router: new Router(table, basePath),
     authorize: ({ authorization }, method) =>
-      method === 'OPTIONS' ? undefined : keyring.authorize(authorization),
+      method === 'OPTIONS' ? undefined : keyring.authorize(authorization, place),
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
-    onBug: (error) => log.event('error', inspect(error)),
+    onBug: (error) => log.event('error', redact(inspect(error))),
     begin: maxRecorded === 0 ? undefined : requestLog.begin,
-    record: maxRecorded === 0 ? log.request : record,
+    record: maxRecorded === 0 ? logRequest : record,
   }
-  return { ...base, context, faults, requestLog, service }
-}
-
-/**
- * What needs a key goes to the service of its key. The rest is not recorded, because each handle
- * shows the requests of one key.
- */
-function withStorePerKey(core: Core): Core {
-  const { options, logFor, log } = core
-  const stores = new Stores(core, (keyring, petBudget, requestBudget) => {
-    const store = new MemoryStore(options.maxStore, undefined, petBudget)
-    store.reset(options.pets)
-    return coreOf({ options, logFor, keyring, log: logFor(keyring) }, store, requestBudget)
-  })
-  const keyless: Service = { ...core.service, begin: undefined, record: log.request }
-  const pick = ({ target, headers }: RequestHead) => {
-    const { secured } = keyless.router.match(readTarget(target).path)
-    const key = secured ? stores.keyIn(headers.authorization) : undefined
-    return key === undefined ? keyless : stores.of(key).service
-  }
-  return { ...core, stores, service: { ...keyless, pick } }
+  return { context, faults, requestLog, service }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
@@ -189,21 +182,20 @@ async function startControls(core: Core, limits: Limits) {
   const { controlPort, controlHost } = options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
-  // Where each key has a store, a control acts on that of the valid key of its request.
+  // With `stores`, a control acts on the store of the valid key of its request.
   const serviceOf = (key?: string): Service => ({
     router: new Router(controls(new PetstoreHandle(core, undefined, key)), ''),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
-      const needsKey = stores !== undefined && key === undefined
-      return needsKey ? keyring.authorize(headers.authorization) : undefined
+      return stores && keyring.authorize(headers.authorization)
     },
     cors: [],
     maxBody: MAX_CONTROL_BODY,
     refuse,
     onBug: service.onBug,
   })
-  const pick =
-    stores && (({ headers }: RequestHead) => serviceOf(stores.keyIn(headers.authorization)))
+  const pick = ({ headers }: RequestHead) =>
+    stores && serviceOf(keyring.keyIn(headers.authorization))
   const server = makeServer(core, { ...serviceOf(), pick }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)

@@ -33,11 +33,11 @@ function documentOf(variant: Variant): Document {
 }
 
 /** GET /: the page for people, read on the first request. Where any key is valid, it makes one. */
-export function website(context: Pick<Context, 'isAnyKeyValid'>): Handler {
+export function website({ keyring }: Pick<Context, 'keyring'>): Handler {
   let page: ReturnType<typeof readPage> | undefined
   return () => {
     page ??= readPage()
-    if (!context.isAnyKeyValid) return page
+    if (!keyring.isAnyKeyValid) return page
     return { ...page, body: page.body.replace('<html', '<html data-any-key') }
   }
 }

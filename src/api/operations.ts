@@ -1,3 +1,4 @@
+import type { Keyring } from '../http/bearer.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
@@ -12,7 +13,7 @@ export interface Context {
   readonly basePath: string
   readonly page: boolean
   readonly strict: boolean
-  isAnyKeyValid: boolean
+  readonly keyring: Pick<Keyring, 'isAnyKeyValid'>
   getPetState: GetPetState
   isDraining: boolean
 }

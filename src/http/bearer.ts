@@ -14,44 +14,54 @@ export function isApiKey(text: string): boolean {
 
 /** The valid keys. A look-up takes as long among many as among few. */
 export class Keyring {
+  isAnyKeyValid: boolean // of the right form, until the keys are replaced
   // By a hash, so that the time of a look-up tells nothing about a key.
   readonly #entries = new Map<number, readonly { key: Buffer; index: number }[]>()
-  readonly #shared: Keyring | undefined
   #redact = redactor([])
 
-  /**
-   * @param first The index of the first of these keys in the whole list.
-   * @param shared The ring of that list.
-   */
-  constructor(keys: readonly string[], first = 0, shared?: Keyring) {
-    this.#shared = shared
-    this.replace(keys, first)
+  constructor(keys: readonly string[], isAnyKeyValid = false) {
+    this.replace(keys)
+    this.isAnyKeyValid = isAnyKeyValid
   }
 
-  replace(keys: readonly string[], first = 0): void {
+  /** From now on, no others are valid. */
+  replace(keys: readonly string[]): void {
+    this.isAnyKeyValid = false
     this.#entries.clear()
-    for (const [at, key] of keys.entries()) {
+    for (const [index, key] of keys.entries()) {
       const hash = hashOf(key)
       const others = this.#entries.get(hash) ?? []
-      this.#entries.set(hash, [...others, { key: Buffer.from(key), index: first + at }])
+      this.#entries.set(hash, [...others, { key: Buffer.from(key), index }])
     }
     this.#redact = redactor(keys)
   }
 
-  /** Replaces every valid key in a text by `[key]`. */
-  redact(text: string): string {
-    return this.#redact(this.#shared?.redact(text) ?? text)
-  }
+  /** Replaces every key of the list in a text by `[key]`. */
+  readonly redact = (text: string): string => this.#redact(text)
 
-  /** The index of the key in an `Authorization` header, or what is wrong with it. */
-  authorize(authorization?: string): number | Problem {
+  /**
+   * The index of the key in an `Authorization` header, or what is wrong with it.
+   *
+   * @param place Stands in for the index where any key is valid: the list has no place for it.
+   */
+  authorize(authorization?: string, place?: number): number | Problem {
     const token = tokenOf(authorization)
     if (token === '') return 'noCredentials'
-    return this.indexOf(token) ?? (isApiKey(token) ? 'invalidToken' : 'malformedToken')
+    return this.#indexOf(token, place) ?? (isApiKey(token) ? 'invalidToken' : 'malformedToken')
   }
 
-  /** The index of a valid key. */
-  indexOf(token: string): number | undefined {
+  isValid(token: string): boolean {
+    return this.#indexOf(token) !== undefined
+  }
+
+  /** The valid key in an `Authorization` header. */
+  keyIn(authorization?: string): string | undefined {
+    const token = tokenOf(authorization)
+    return this.isValid(token) ? token : undefined
+  }
+
+  #indexOf(token: string, place = 0): number | undefined {
+    if (this.isAnyKeyValid) return isApiKey(token) ? place : undefined
     const candidate = Buffer.from(token)
     const entry = this.#entries.get(hashOf(token))?.find(({ key }) => {
       return key.length === candidate.length && timingSafeEqual(key, candidate)
@@ -72,7 +82,7 @@ function hashOf(token: string): number {
   return sum | 0
 }
 
-export function tokenOf(authorization = ''): string {
+function tokenOf(authorization = ''): string {
   const [, token = ''] = CREDENTIALS.exec(authorization) ?? []
   return token
 }

@@ -32,8 +32,8 @@ export interface RequestOutcome extends Partial<Omit<Received, 'route' | 'readBo
 
 /** What serves requests, over a socket or in process. */
 export interface Service {
-  /** Where each key has a store of its own: the service for the key of a request. */
-  readonly pick?: ((head: RequestHead) => Service) | undefined
+  /** Where each key has a store of its own: the service for the key of a request, if any. */
+  readonly pick?: ((head: RequestHead) => Service | undefined) | undefined
   readonly router: Router
   /** Under the base path: the index of the key, what is wrong, or undefined if none is needed. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined

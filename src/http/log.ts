@@ -1,16 +1,16 @@
 import type { Writable } from 'node:stream'
-import type { Keyring } from './bearer.ts'
 import { clock } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 
 type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
+type Redact = (text: string) => string
 type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
-  /** Logs no header, body or query value: those can hold secrets. */
-  readonly request?: (request: RequestOutcome) => void
+  /** What logs requests: no header, body or query value, because those can hold secrets. */
+  readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
   /** Logs the first of equal events at once, later ones every 10 s, with count and last detail. */
@@ -25,24 +25,22 @@ const REPORT_INTERVAL = 10_000
 // Lines beyond this are dropped, and counted, until the reader of the log catches up.
 const MAX_BUFFERED_BYTES = 16 * 2 ** 20
 
-/** Opens a stream for logs. The returned function makes a Log that redacts the keys of a ring. */
-export function openLogs(format: LogFormat, stream: Writable): (keyring: Keyring) => Log {
-  if (format === 'off') return () => ({ event() {}, count() {}, async flush() {} })
+/** @param redact Takes the keys out of the message of an event. */
+export function openLog(format: LogFormat, stream: Writable, redact: Redact): Log {
+  if (format === 'off') return { event() {}, count() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
   const writer = new LineWriter(stream, (message) => eventLine('warn', message))
-  return (keyring) => {
-    const event: Log['event'] = (level, message, members) =>
-      writer.add(eventLine(level, keyring.redact(message), members))
-    const { count, tell } = eventCounter(event)
-    return {
-      request: (request) => writer.add(requestLine(request, keyring)),
-      event,
-      count,
-      flush() {
-        tell()
-        return writer.flush()
-      },
-    }
+  const event: Log['event'] = (level, message, members) =>
+    writer.add(eventLine(level, redact(message), members))
+  const { count, tell } = eventCounter(event)
+  return {
+    requestLogger: (redactOwn) => (request) => writer.add(requestLine(request, redactOwn)),
+    event,
+    count,
+    flush() {
+      tell()
+      return writer.flush()
+    },
   }
 }
 
@@ -138,23 +136,23 @@ class LineWriter {
 const now = clock(1, (time) => time.toISOString())
 
 // Concatenated: JSON.stringify of an object takes longer.
-function jsonLine(request: RequestOutcome, keyring: Keyring): string {
+function jsonLine(request: RequestOutcome, redact: Redact): string {
   const { head, reply, ms, bytes } = request
   const level = reply?.status === 500 ? 'error' : 'info'
-  const method = head && keyring.redact(head.method)
-  const path = head && pathOf(head, keyring)
+  const method = head && redact(head.method)
+  const path = head && pathOf(head, redact)
   return (
     `{"time":"${now()}","level":"${level}"${jsonMember('method', method)}` +
     `${jsonMember('path', path)},"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
-    `${otherMembers(request, keyring, jsonMember)}}\n`
+    `${otherMembers(request, redact, jsonMember)}}\n`
   )
 }
 
-function textLine(request: RequestOutcome, keyring: Keyring): string {
+function textLine(request: RequestOutcome, redact: Redact): string {
   const { head, reply, ms, bytes } = request
-  const target = head ? `${keyring.redact(head.method)} ${word(pathOf(head, keyring))}` : '- -'
+  const target = head ? `${redact(head.method)} ${word(pathOf(head, redact))}` : '- -'
   const outcome = `${reply?.status ?? 'no response'} ${ms} ms ${bytes} B`
-  return `${now()} ${target} ${outcome}${otherMembers(request, keyring, textMember)}\n`
+  return `${now()} ${target} ${outcome}${otherMembers(request, redact, textMember)}\n`
 }
 
 function jsonMember(name: string, value: string | number | undefined): string {
@@ -166,7 +164,7 @@ function textMember(name: string, value: string | number | undefined): string {
   return value === undefined ? '' : ` ${name}=${word(String(value))}`
 }
 
-function otherMembers(request: RequestOutcome, keyring: Keyring, show: typeof textMember): string {
+function otherMembers(request: RequestOutcome, redact: Redact, show: typeof textMember): string {
   const { headers } = request.head ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
@@ -174,9 +172,9 @@ function otherMembers(request: RequestOutcome, keyring: Keyring, show: typeof te
     show('operation', request.operation) +
     show('code', request.reply?.code) +
     show('key', request.key) +
-    show('requestId', requestId && keyring.redact(requestId)) +
+    show('requestId', requestId && redact(requestId)) +
     show('remote', request.remote) +
-    show('forwardedFor', forwardedFor && keyring.redact(forwardedFor))
+    show('forwardedFor', forwardedFor && redact(forwardedFor))
   )
 }
 
@@ -192,8 +190,8 @@ function textEvent(level: LogLevel, message: string): string {
 }
 
 /** The target with `*` for each value in its query, and for each part without a `=`. */
-function pathOf({ target }: RequestHead, keyring: Keyring): string {
-  const redacted = keyring.redact(target)
+function pathOf({ target }: RequestHead, redact: Redact): string {
+  const redacted = redact(target)
   const mark = redacted.indexOf('?')
   if (mark < 0) return redacted
   const query = redacted.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')

@@ -28,8 +28,8 @@ const WARN_AT = 0.8
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees bytes for the first pet that is added to a store. */
-  makeRoom?(bytes: number, store: LocalStore): void
+  /** Frees bytes, but not those of the store for whose first pet they are. */
+  makeRoom?(bytes: number, store?: LocalStore): void
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */

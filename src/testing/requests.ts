@@ -1,4 +1,3 @@
-import type { Keyring } from '../http/bearer.ts'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { decodeSegment, readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
@@ -32,28 +31,28 @@ interface Entry {
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
 type Wait = (reason?: 'timeout' | 'closed') => void
 
-/** The size of the requests of several logs. */
-export interface SharedBudget extends Budget {
-  makeRoom(): void // called by a log when bytes exceed maxBytes
-}
-
 /** The latest requests, limited in number and in size. */
 export class RequestLog {
   readonly #maxLength: number
-  readonly #keyring: Keyring
+  readonly #redact: (text: string) => string
   readonly #waits = new Set<Wait>()
   // By the head object, in the order of arrival; undefined while they are in flight.
   readonly #requests = new Map<RequestHead, Entry | undefined>()
   #count = 0 // of those no longer in flight
   #size = 0
-  readonly #shared: SharedBudget | undefined
+  readonly #budget: Budget
   #clearedAt = 0
   #isClosed = false
 
-  constructor(maxLength: number, keyring: Keyring, shared?: SharedBudget) {
+  /** @param budget That of several logs: what they take together. */
+  constructor(
+    maxLength: number,
+    redact: (text: string) => string,
+    budget: Budget = { maxBytes: Infinity, bytes: 0 },
+  ) {
     this.#maxLength = maxLength
-    this.#keyring = keyring
-    this.#shared = shared
+    this.#redact = redact
+    this.#budget = budget
   }
 
   get requests(): RecordedRequest[] {
@@ -111,8 +110,7 @@ export class RequestLog {
   }
 
   #describe(head: RequestHead, request: RecordedRequest | undefined): string {
-    if (request === undefined)
-      return this.#keyring.redact(`${head.method} ${head.target} in flight`)
+    if (request === undefined) return this.#redact(`${head.method} ${head.target} in flight`)
     const { method, path, query, status } = request // redacted by the keys of its time
     const target = query === '' ? path : `${path}?${query}`
     const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
@@ -130,7 +128,7 @@ export class RequestLog {
     const { reply, started = 0, ms } = record
     if (head === undefined) return
     if (started < this.#clearedAt) return void this.#requests.delete(head)
-    const redact = (text: string) => this.#keyring.redact(text)
+    const redact = this.#redact
     const { path, query } = readTarget(head.target)
     const { parameters, members } = violationsOf(operation, query, content)
     const headers = Object.entries(head.headers).map(([name, value]) => [
@@ -156,20 +154,20 @@ export class RequestLog {
     this.#count++
     this.#grow(size)
     this.#dropOldestWhile(() => this.#count > this.#maxLength || this.#size > MAX_SIZE)
-    if (this.#shared !== undefined && this.#shared.bytes > this.#shared.maxBytes)
-      this.#shared.makeRoom()
+    const { bytes, maxBytes } = this.#budget
+    if (bytes > maxBytes) this.#budget.makeRoom?.(bytes - maxBytes)
     for (const wait of this.#waits) wait()
   }
 
   #grow(bytes: number): void {
     this.#size += bytes
-    if (this.#shared !== undefined) this.#shared.bytes += bytes
+    this.#budget.bytes += bytes
   }
 
-  /** Drops the oldest while less than an eighth of the shared budget is free. */
+  /** Drops the oldest while less than an eighth of the budget is free. */
   makeRoom(): void {
-    const shared = this.#shared
-    if (shared !== undefined) this.#dropOldestWhile(() => shared.bytes > (shared.maxBytes * 7) / 8)
+    const budget = this.#budget
+    this.#dropOldestWhile(() => budget.bytes > (budget.maxBytes * 7) / 8)
   }
 
   #dropOldestWhile(isOver: () => boolean): void {

@@ -1,19 +1,37 @@
-import { isApiKey, KEY_MUST_BE, Keyring, tokenOf } from '../http/bearer.ts'
+import { KEY_MUST_BE, type Keyring } from '../http/bearer.ts'
+import type { Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
+import { redactor } from '../http/redact.ts'
 import { check, isNumber, isString, misuse, type Options, rule } from '../options.ts'
 import type { Budget, LocalStore } from '../pets/store.ts'
-import type { Awaitable, Store } from '../types.ts'
+import type { Awaitable, GetPetState, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
-import type { RequestLog, SharedBudget } from './requests.ts'
+import type { RequestLog } from './requests.ts'
 
-/** The members of a Core that Stores uses. Each key has a Core, and one is shared by all. */
-export interface Tenant {
+/** What a petstore has once, however many stores it has. */
+export interface Shared {
   readonly options: Options
   readonly keyring: Keyring
   readonly log: Log
-  readonly context: { readonly store: Store & Partial<LocalStore>; isAnyKeyValid: boolean }
+}
+
+/** A store and what belongs to it: one for each key, or one for a whole petstore. */
+export interface Tenant {
+  readonly context: {
+    readonly store: Store & Partial<LocalStore>
+    getPetState: GetPetState
+    isDraining: boolean
+  }
   readonly faults: Faults
   readonly requestLog: RequestLog
+  readonly service: Service
+}
+
+/** What a tenant is opened with. */
+export interface TenantOptions {
+  readonly redact: (text: string) => string
+  readonly place?: number // of its key in the order of opening
+  readonly requestBudget?: Budget // of the recorded requests of all tenants
 }
 
 /** Hangs up on delayed requests, rejects every wait, and closes the store. */
@@ -27,35 +45,34 @@ export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<
 const TENANT_OVERHEAD = 16 * 2 ** 10
 const CLOSED_FOR_ROOM = 'stores that were closed, the longest unused first, to make room for others'
 
-type Open<T> = (keyring: Keyring, petBudget: Budget, requestBudget: SharedBudget) => T
-
 /** A tenant for each key, opened on first use; where there is no room, in place of others. */
-export class Stores<T extends Tenant> {
-  readonly #shared: T
-  readonly #open: Open<T>
+export class Stores implements Budget {
+  readonly maxBytes: number
+  bytes = 0 // of all pets, and what else a tenant takes
+  readonly #shared: Shared
+  readonly #open: (options: TenantOptions) => Tenant
   readonly #newBytes: number // that a new tenant takes
-  readonly #petBudget: Budget // of all pets, and what else a tenant takes
-  readonly #requestBudget: SharedBudget // of all recorded requests
-  readonly #tenants = new Map<string, T>() // by key, the longest unused first
+  readonly #requestBudget: Budget
+  readonly #tenants = new Map<string, Tenant>() // by key, the longest unused first
   #opened = 0
   #isClosed = false
 
-  /** @param shared Has the keys, and the pets of a new tenant, for which there must be room. */
-  constructor(shared: T, open: Open<T>) {
+  /** @param initialBytes Of the pets of a new tenant, for which there must be room. */
+  constructor(shared: Shared, initialBytes: number, open: (options: TenantOptions) => Tenant) {
     const { maxStore } = shared.options
-    const newBytes = TENANT_OVERHEAD + (shared.context.store.bytes ?? 0)
+    this.maxBytes = maxStore
+    const newBytes = TENANT_OVERHEAD + initialBytes
     const mustBe = `at least ${newBytes}, what the store of a key takes (--max-store)`
     const room = rule(mustBe, isNumber, (bytes) => bytes >= newBytes)
     check('maxStore', maxStore, room)
     this.#shared = shared
     this.#open = open
     this.#newBytes = newBytes
-    this.#petBudget = {
-      maxBytes: maxStore,
-      bytes: 0,
-      makeRoom: (bytes, store) => this.#makeRoom(bytes, store),
+    // Drops requests of the longest unused key first.
+    const makeRoom = () => {
+      for (const { requestLog } of this.#tenants.values()) requestLog.makeRoom()
     }
-    this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom: () => this.#dropRequests() }
+    this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
   }
 
   /** How many pets there are. */
@@ -65,44 +82,25 @@ export class Stores<T extends Tenant> {
     return size
   }
 
-  get bytes(): number {
-    return this.#petBudget.bytes
-  }
-
   /** Throws a TypeError if a key is not valid. */
   check(key: string): void {
-    if (isString(key) && this.#isValid(key)) return
-    const { isAnyKeyValid } = this.#shared.context
-    throw misuse(`key must be ${isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'}`)
-  }
-
-  #isValid(key: string): boolean {
-    const { context, keyring } = this.#shared
-    return context.isAnyKeyValid ? isApiKey(key) : keyring.indexOf(key) !== undefined
-  }
-
-  /** The valid key in an `Authorization` header. */
-  keyIn(authorization?: string): string | undefined {
-    const key = tokenOf(authorization)
-    return this.#isValid(key) ? key : undefined
+    const { keyring } = this.#shared
+    if (isString(key) && keyring.isValid(key)) return
+    throw misuse(`key must be ${keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'}`)
   }
 
   /** The tenant of a key. Throws a TypeError if it is not valid. Once all are closed, so is it. */
-  of(key: string): T {
-    const tenant = this.#tenants.get(key) ?? (this.#isClosed ? this.#shared : this.#openFor(key))
+  of(key: string): Tenant {
+    const tenant = this.#tenants.get(key) ?? this.#openFor(key)
     this.#tenants.delete(key)
     this.#tenants.set(key, tenant)
     return tenant
   }
 
-  /** Called when the keyring has other keys: from now on, no others are valid. */
+  /** Called when the keyring has other keys. */
   onKeysReplaced(): void {
-    const { context, keyring: all } = this.#shared
-    context.isAnyKeyValid = false
-    for (const [key, { keyring }] of this.#tenants) {
-      const index = all.indexOf(key)
-      if (index === undefined) this.close(key)
-      else keyring.replace([key], index)
+    for (const key of this.#tenants.keys()) {
+      if (!this.#shared.keyring.isValid(key)) this.close(key)
     }
   }
 
@@ -113,7 +111,7 @@ export class Stores<T extends Tenant> {
     this.#tenants.delete(key)
     void closeTenant(tenant)
     tenant.requestLog.clear()
-    this.#petBudget.bytes -= TENANT_OVERHEAD
+    this.bytes -= TENANT_OVERHEAD
   }
 
   closeAll(): void {
@@ -121,29 +119,29 @@ export class Stores<T extends Tenant> {
     for (const tenant of this.#tenants.values()) void closeTenant(tenant)
   }
 
-  /** Drops recorded requests, those of the longest unused key first. */
-  #dropRequests(): void {
-    for (const { requestLog } of this.#tenants.values()) requestLog.makeRoom()
-  }
-
-  /** Closes the longest unused tenants, but for that of a store, until there are free bytes. */
-  #makeRoom(bytes: number, kept?: LocalStore): void {
+  /** Closes the longest unused tenants, but for that of a store, until so many bytes are free. */
+  makeRoom(bytes: number, kept?: LocalStore): void {
     for (const [key, { context }] of this.#tenants) {
-      if (this.#petBudget.bytes + bytes <= this.#petBudget.maxBytes) return
+      if (this.bytes + bytes <= this.maxBytes) return
       if (context.store === kept) continue
       this.close(key)
       this.#shared.log.count('warn', CLOSED_FOR_ROOM)
     }
   }
 
-  #openFor(key: string): T {
-    this.check(key)
-    this.#makeRoom(this.#newBytes)
-    const { context, keyring: all } = this.#shared
-    // Where any key is valid, the list has no place for it: the order of opening stands in.
-    const index = context.isAnyKeyValid ? this.#opened : all.indexOf(key)
+  #openFor(key: string): Tenant {
+    if (!this.#isClosed) this.check(key)
+    this.makeRoom(this.#newBytes)
+    // Where any key is valid, the keyring does not list it; nor once the keys are replaced.
+    const redactOwn = redactor([key])
+    const tenant = this.#open({
+      redact: (text) => redactOwn(this.#shared.keyring.redact(text)),
+      place: this.#opened,
+      requestBudget: this.#requestBudget,
+    })
     this.#opened++
-    this.#petBudget.bytes += TENANT_OVERHEAD
-    return this.#open(new Keyring([key], index, all), this.#petBudget, this.#requestBudget)
+    this.bytes += TENANT_OVERHEAD
+    if (this.#isClosed) void closeTenant(tenant)
+    return tenant
   }
 }

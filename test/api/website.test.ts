@@ -46,7 +46,7 @@ test('a checkout with CRLF serves the same page, which its policy allows', async
   const path = join(folder, 'api/page.html')
   writeFileSync(path, readFileSync(path, 'utf8').replace(/\r?\n/g, '\r\n'))
   const { website } = await import(pathToFileURL(join(folder, 'api/documents.ts')).href)
-  const { body, headers } = website({ isAnyKeyValid: false })()
+  const { body, headers } = website({ keyring: { isAnyKeyValid: false } })()
   const page = await getPage()
   assert.equal(body, page.html)
   assert.equal(headers[1], page.headers.get('content-security-policy'))
