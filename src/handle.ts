@@ -3,7 +3,7 @@ import { type Awaitable, messageOf } from './guards.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
-import { parsePet, type Seed, validateNewPets, validateSeed } from './pets/pet.ts'
+import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
 import { closeTenant, type Shared, type Stores, type Tenant } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 import type { Store } from './types.ts'
@@ -103,7 +103,7 @@ export class PetstoreHandle implements Petstore {
     const { options } = this.#core
     const { context, faults, requestLog } = this.#tenant
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
-    await replacePets(context.store, pets, options)
+    mustFit(await withStorageCode(context.store.reset(pets)), pets, options)
     context.getPetState = options.getPetState
     faults.clear()
     requestLog.clear()
@@ -163,20 +163,12 @@ function petIn(added: Added, which: string): Pet {
   throw withCode('storage_failed', new Error(message))
 }
 
-/** Throws an error with a code if the pets do not fit or cannot be stored. */
-export async function replacePets(
-  store: Store,
-  pets: readonly Seed[],
-  options: Options,
-): Promise<void> {
-  const fits = await withStorageCode(store.reset(pets))
-  if (!fits) throw noRoomFor(pets, options)
-}
-
-export function noRoomFor({ length }: readonly NewPet[], { store, maxStore }: Options): RangeError {
+/** Throws an error that says which room the pets do not fit into. */
+export function mustFit(fits: boolean, pets: readonly NewPet[], options: Options): void {
+  if (fits) return
+  const { store, maxStore } = options
   const room = store ? 'the store' : `the ${maxStore} bytes of maxStore (--max-store)`
-  const message = `${length} pets do not fit into ${room}`
-  return withCode('store_full', new RangeError(message))
+  throw withCode('store_full', new RangeError(`${pets.length} pets do not fit into ${room}`))
 }
 
 /** Waits for the store; if that fails, the error has the code `storage_failed`. */

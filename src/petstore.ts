@@ -3,7 +3,7 @@ import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { messageOf } from './guards.ts'
-import { type Core, noRoomFor, PetstoreHandle, replacePets, withStorageCode } from './handle.ts'
+import { type Core, mustFit, PetstoreHandle, withStorageCode } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
@@ -11,7 +11,7 @@ import { openLog } from './http/log.ts'
 import { readTarget, Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
-import { ownStore } from './pets/own-store.ts'
+import { fill, ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
@@ -71,7 +71,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const core = assemble(shared, store)
   const server = makeServer(core, core.service, limits)
   try {
-    await fill(store, options)
+    mustFit(await withStorageCode(fill(store, options.pets)), options.pets, options)
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core, {
@@ -92,14 +92,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   }
 }
 
-/** Puts the initial pets into a store that is empty. Memory has them already. */
-async function fill(store: Context['store'], options: Options): Promise<void> {
-  const { pets, store: usersOwn } = options
-  if (pets.length === 0) return
-  if (store.size === 0) await replacePets(store, pets, options)
-  if (usersOwn !== undefined) await withStorageCode(store.get(1)) // its first use fills it
-}
-
+/** What a petstore has before its stores. */
 function share(options: Options): Shared {
   const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
   const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey)
@@ -115,8 +108,8 @@ function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): 
     )
   }
   const memory = new MemoryStore(maxStore, report, budget)
-  if (memory.reset(pets)) return memory
-  throw noRoomFor(pets, options)
+  mustFit(memory.reset(pets), pets, options)
+  return memory
 }
 
 /** With `storePerKey`, what needs a key goes to the tenant of its key. */

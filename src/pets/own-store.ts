@@ -11,7 +11,7 @@ export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFa
 
   async function ask<T>(work: () => Awaitable<T>): Promise<T> {
     try {
-      filling ??= fillIfEmpty(store, initial).catch((error) => {
+      filling ??= fillOrFail(store, initial).catch((error) => {
         filling = undefined // the next one tries again
         throw error
       })
@@ -62,9 +62,13 @@ async function addTo(store: Store, pet: NewPet, onFailure: OnFailure): Promise<A
   }
 }
 
-async function fillIfEmpty(store: Store, initial: readonly Seed[]): Promise<void> {
-  if (initial.length === 0) return
+async function fillOrFail(store: Store, initial: readonly Seed[]): Promise<void> {
+  if (!(await fill(store, initial))) throw new Error('the initial pets do not fit')
+}
+
+/** Puts the initial pets into a store that is empty; false if they do not fit. */
+export async function fill(store: Store, initial: readonly Seed[]): Promise<boolean> {
+  if (initial.length === 0) return true
   const { json } = await store.page({ limit: 1, after: 0 })
-  const isEmpty = json === '[]'
-  if (isEmpty && !(await store.reset(initial))) throw new Error('the initial pets do not fit')
+  return json !== '[]' || store.reset(initial)
 }
