@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { messageOf } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
-import { parseJson } from './pets/json.ts'
+import { parseJson, valueOf } from './pets/json.ts'
 import { type Seed, validateSeed } from './pets/pet.ts'
 
 /** Reads the text of a flag or variable. May throw an error that says what the text must be. */
@@ -56,8 +56,7 @@ export function readKeys(path: string): string[] {
 export function readSeed(path: string): Seed[] {
   const input = parseJson(readText(path))
   const pets = input.ok ? validateSeed(input.value) : input
-  if (pets.ok) return pets.value
-  throw new Error(`must hold a JSON array of NewPet: ${pets.reason}`)
+  return valueOf(pets, 'must hold a JSON array of NewPet: ')
 }
 
 function readText(path: string): string {

@@ -4,10 +4,10 @@ import { isRecord, messageOf } from '../guards.ts'
 /** A parsed value, or the reason why there is none. */
 export type Parsed<T> = { ok: true; value: T } | { ok: false; reason: string }
 
-/** @throws Error with the reason why there is none. */
-export function valueOf<T>(parsed: Parsed<T>): T {
+/** @throws Error with the reason why there is none, after what it is a reason for. */
+export function valueOf<T>(parsed: Parsed<T>, what = ''): T {
   if (parsed.ok) return parsed.value
-  throw new Error(parsed.reason)
+  throw new Error(what + parsed.reason)
 }
 
 // What JSON.parse may round: 16 digits, a fraction, an exponent. Other texts need no second parse.
