@@ -83,12 +83,12 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
       },
     })
     const boundControls = controls?.bound
+    setImmediate(onStarted)
     return { ...core, petstore, bound: bound + basePath, boundControls }
   } catch (error) {
+    onStarted()
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
-  } finally {
-    setImmediate(onStarted)
   }
 }
 

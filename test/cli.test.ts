@@ -426,6 +426,15 @@ function runProgram(t: TestContext, command: readonly string[]): Running {
   return program
 }
 
+test('a start that fails logs what it has cut off', async (t) => {
+  const snapshot = temporaryFile(t, '[]')
+  writeFileSync(`${snapshot}.journal`, 'torn')
+  const args = ['--snapshot', snapshot, '--host', '192.0.2.1']
+  const { status, stdout } = await runProgram(t, [...PETSTORE, ...args]).exited
+  assert.equal(status, 1)
+  assert.match(stdout, /"warn","message":"\S+ cut off 4 bytes after the last complete write"/)
+})
+
 /** Starts the executable, and waits for its greeting. */
 const launch = (t: TestContext, args = ['--api-key', KEY]) =>
   runProgram(t, [...PETSTORE, ...args]).serves()
