@@ -3,7 +3,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
 import { isLoopback, reachable, urlOf } from './http/server.ts'
@@ -15,7 +15,6 @@ import { type Config, HELP, readConfig, readFlags, unknownVariables } from './se
 export { createPetstore, startPetstore } from './petstore.ts'
 
 const VERSION = '1.0.0'
-const OTHER_PORT = '; choose another with --port or --control-port'
 
 /** What the executable uses of its process. Its signals are events. */
 export interface Process extends EventEmitter {
@@ -47,8 +46,7 @@ export async function main(
     else await serve((settings) => readConfig(flags, env, settings), process)
     return 0
   } catch (error) {
-    const hint = hasCode(error, 'EADDRINUSE') ? OTHER_PORT : ''
-    stderr.write(`petstore-server: ${messageOf(error)}${hint}\n`)
+    stderr.write(`petstore-server: ${messageOf(error)}\n`)
     return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }
@@ -70,8 +68,9 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
     launching.then(({ petstore }) => petstore.close()).catch(() => {})
     throw new Error(`${launched} received before the start was complete`)
   }
-  const { log } = launched
+  const { log, logReports } = launched
   logStart(launched)
+  logReports()
   const crashed = once(process, 'uncaughtException').then(([error]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
@@ -91,7 +90,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   }
 }
 
-function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
+async function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
   const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
   const given = {
     ...options,
@@ -102,7 +101,13 @@ function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
     keepAlive: config.keepAlive * 1_000, // milliseconds
     logStream,
   }
-  return launch(given)
+  const launched = await launch(given).catch((error: NodeJS.ErrnoException & { port?: number }) => {
+    if (error.code !== 'EADDRINUSE') throw error
+    const flag = error.port === config.port ? '--port' : '--control-port'
+    throw new Error(`${error.message}; choose another with ${flag}`)
+  })
+  await nextTurn() // in which a signal that came meanwhile ends the start
+  return launched
 }
 
 /** The first SIGINT or SIGTERM, and the second. */

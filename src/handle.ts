@@ -105,7 +105,7 @@ export class PetstoreHandle implements Petstore {
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
     mustFit(await withStorageCode(context.store.reset(pets)), pets, options)
     context.getPetState = options.getPetState
-    faults.clear()
+    faults.reset()
     requestLog.clear()
   }
 
@@ -143,6 +143,12 @@ export class PetstoreHandle implements Petstore {
   }
 }
 
+const WHY_NOT_ADDED = {
+  store_full: 'the store has no room for it',
+  storage_failed: 'it could not be stored',
+  outcome_unknown: 'it may have been added',
+}
+
 /** Adds one pet after the other, up to a failure. */
 async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[]> {
   const outcomes: Added[] = []
@@ -158,7 +164,7 @@ async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[
 function petIn(added: Added, which: string): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason } = added
-  const message = `Cannot add ${which}: ${reason.replace('_', ' ')}`
+  const message = `Cannot add ${which}: ${WHY_NOT_ADDED[reason]}`
   if (reason === 'store_full') throw withCode(reason, new RangeError(message))
   throw withCode('storage_failed', new Error(message))
 }

@@ -118,7 +118,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
   ),
   apiKeys: rule(
-    `a list of one key or more, each ${KEY_MUST_BE}`,
+    `an array of one key or more, each ${KEY_MUST_BE}`,
     isStrings,
     (keys) => keys.length > 0 && keys.every(isApiKey),
   ),

@@ -31,7 +31,9 @@ import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
  * await petstore.close()
  */
 export async function startPetstore(options: StartOptions = {}): Promise<Petstore> {
-  return (await launch(options)).petstore
+  const { petstore, logReports } = await launch(options)
+  logReports()
+  return petstore
 }
 
 /**
@@ -52,17 +54,19 @@ export interface Launched extends Core {
   readonly petstore: Petstore
   readonly bound: string
   readonly boundControls: string | undefined
+  /** Logs what the store has reported: not before the first line of the log. */
+  readonly logReports: () => void
 }
 
-/** @internal What the store reports of its start is logged in the next turn of the event loop. */
+/** @internal */
 export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
   const shared = share(options)
-  let onStarted = () => {}
+  let logReports = () => {}
   const started = new Promise<void>((resolve) => {
-    onStarted = resolve
+    logReports = resolve
   })
   const report: Report = (...event) => void started.then(() => shared.log.event(...event))
   const store = snapshot
@@ -83,10 +87,9 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
       },
     })
     const boundControls = controls?.bound
-    setImmediate(onStarted)
-    return { ...core, petstore, bound: bound + basePath, boundControls }
+    return { ...core, petstore, bound: bound + basePath, boundControls, logReports }
   } catch (error) {
-    onStarted()
+    logReports()
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
   }

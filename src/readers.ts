@@ -15,7 +15,7 @@ export const READERS: Readonly<Record<string, Read>> = {
   BYTES: toBytes,
   MS: toDelay,
   ORIGIN: toList,
-  KEY: toList,
+  KEY: toKeys,
 }
 
 function toBoolean(text: string): boolean {
@@ -39,6 +39,15 @@ function toDelay(text: string): number | number[] {
 
 function toList(text: string): string[] {
   return text.split(',').map((item) => item.trim())
+}
+
+/** The error shows at most three characters of a rejected key. */
+function toKeys(text: string): string[] {
+  const keys = toList(text)
+  const wrong = keys.find((key) => !isApiKey(key))
+  if (wrong === undefined) return keys
+  const shown = JSON.stringify(`${wrong.slice(0, 3)}…`)
+  throw new Error(`${shown} (${wrong.length} characters) must be ${KEY_MUST_BE}`)
 }
 
 /** The keys of a file: one a line, `#` starts a comment. */

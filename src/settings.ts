@@ -146,8 +146,16 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   for (const { name, kind, isList = false } of ROWS) {
     options[name] = { type: kind === '' ? 'boolean' : 'string', multiple: isList }
   }
+  // A value that begins with a dash, which parseArgs takes only in the word of its flag.
+  const words: string[] = []
+  for (const arg of args) {
+    const last = words.at(-1) ?? ''
+    const takesValue = options[last.replace('--', '')]?.type === 'string'
+    if (takesValue && /^-[^-]/.test(arg)) words[words.length - 1] = `${last}=${arg}`
+    else words.push(arg)
+  }
   try {
-    return parseArgs({ args: [...args], options }).values
+    return parseArgs({ args: words, options }).values
   } catch (error) {
     const line = messageOf(error).replaceAll('\n', ' ')
     throw misuse(line.replace(/\.?$/, '; see --help'))

@@ -128,7 +128,7 @@ export interface Petstore extends AsyncDisposable {
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): void
-  /** Drops the pending faults, and hangs up on every delayed request. */
+  /** Drops the pending faults, and hangs up on the requests that they delay. */
   clearFaults(): void
   /** Forgets the recorded requests, and those in flight. */
   clearRequests(): void

@@ -78,7 +78,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       petstore.replaceKeys(keys)
       keys[0] = 'fourth-key'
       for (const given of [[], ['fourth-key', 'short'], undefined]) {
-        const message = /^apiKeys must be a list of one key or more, each 8 to 256 characters /
+        const message = /^apiKeys must be an array of one key or more, each 8 to 256 characters /
         assert.throws(() => Reflect.apply(petstore.replaceKeys, undefined, [given]), { message })
       }
       const statusWith = async (key: string) =>
@@ -158,7 +158,7 @@ test('with a snapshot, add() and reset() resolve once their pets are on disk', a
   await petstore.close()
   const kept = [{ id: 1, ...tom }, ...(await adding)]
   const code = 'storage_failed'
-  const message = 'Cannot add pet 1 of 1: storage failed'
+  const message = 'Cannot add pet 1 of 1: it could not be stored'
   await assert.rejects(petstore.add([REX]), { code, message })
   await assert.rejects(petstore.reset([]), { code, message: /closed/ })
   for (const pets of [petstore.pets, await keptIn(t, snapshot)]) assert.deepEqual(pets, kept)
@@ -177,7 +177,7 @@ test('petstores share a log stream: one listener, and every line', async () => {
 test('an address in use leaves nothing open, and close() frees both ports at once', async (t) => {
   const snapshot = `${folderOf(t)}/pets.json`
   const port = portOf((await start(t)).url)
-  const message = `listen EADDRINUSE: address already in use 127.0.0.1:${port}`
+  const message = `Cannot listen on 127.0.0.1:${port}: the port is in use`
   const error = { code: 'EADDRINUSE', message }
   await assert.rejects(startPetstore({ snapshot, controlPort: 0, port }), error)
   const freed = { snapshot, port: await freePort() }

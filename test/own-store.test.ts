@@ -70,7 +70,7 @@ for (const failing of ['rejects', 'throws'] as const) {
     assert.doesNotMatch(logStream.text, / 500 /)
     await assert.rejects(petstore.add([REX]), {
       code: 'storage_failed',
-      message: 'Cannot add pet 1 of 1: outcome unknown',
+      message: 'Cannot add pet 1 of 1: it may have been added',
     })
     store.failing = undefined
     await check(petstore, 'GET', '/readyz', 200)
@@ -128,7 +128,7 @@ test('add() stops at the first failure, and names it', async () => {
     return left < 0 ? { ok: false, reason: 'store_full' } : store.pets.add(pet)
   }
   await using petstore = createPetstore({ store })
-  const message = `Cannot add pet 3 of ${DEMO_PETS.length}: store full`
+  const message = `Cannot add pet 3 of ${DEMO_PETS.length}: the store has no room for it`
   await assert.rejects(petstore.add(DEMO_PETS), { code: 'store_full', message })
   assert.deepEqual([store.pets.size, left], [2, -1])
 })
@@ -152,7 +152,7 @@ test('filling it is tried again after a failure', async () => {
   const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
   assert.deepEqual([(await list()).status, (await list()).status], [503, 503])
   await assert.rejects(petstore.add([REX]), {
-    message: 'Cannot add pet 1 of 1: storage failed',
+    message: 'Cannot add pet 1 of 1: it could not be stored',
   })
   store.failing = undefined
   assert.match(await (await list()).text(), /^\[\{"id":1/)

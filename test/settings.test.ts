@@ -132,14 +132,14 @@ async function assertRejected(
   flag: string,
   text: string,
   why: string | RegExp,
-  shown = ` ${JSON.stringify(text)}`,
+  shown = JSON.stringify(text),
 ): Promise<void> {
   const variable = variableOf(flag)
   const rejections = [[flag, await run([`${flag}=${text}`], { [variable]: '?' })] as const]
   if (text !== '') rejections.push([variable, await run([], { [variable]: text })])
   for (const [given, { status, stdout, stderr }] of rejections) {
     assert.deepEqual([status, stdout], [2, ''])
-    const prefix = `petstore-server: ${given}${shown} `
+    const prefix = `petstore-server: ${given} ${shown} `
     assert.ok(stderr.startsWith(prefix), stderr)
     if (typeof why === 'string') assert.equal(stderr, `${prefix}${why}\n`)
     else assert.match(stderr.slice(prefix.length), why)
@@ -261,10 +261,12 @@ test('an unknown flag, an argument that is no flag and a missing value are rejec
   for (const [named, ...args] of misuses) await assertMisuse(args, named)
 })
 
-test('a value that begins with a dash follows its flag after an equals sign', async (t) => {
-  const { url } = await serve(t, [`--api-key=-${KEY}`])
+test('a value may begin with a dash', async (t) => {
+  const { url } = await serve(t, ['--api-key', `-${KEY}`])
   await check({ url }, 'GET', '/v1/pets', 200, { headers: bearer(`-${KEY}`) })
-  await assertMisuse(['--port', '-1'], "'--port=-XYZ'")
+  const { status, stderr } = await run(['--port', '-1', '--demo'])
+  const why = 'petstore-server: --port "-1" must be an integer from 0 to 65535\n'
+  assert.deepEqual([status, stderr], [2, why])
 })
 
 test('an unknown PETSTORE_ variable is warned about by name, never with its value', async (t) => {
@@ -346,9 +348,15 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
   }
 })
 
-test('an invalid key is rejected, and not shown', async () => {
-  for (const text of ['', '1234567', 'a'.repeat(257), 'first-key,', 'first-key,not a key'])
-    await assertRejected('--api-key', text, `must be ${RULES.apiKeys.mustBe}`, '')
+test('an invalid key is shown by its length and three characters at most', async () => {
+  for (const [text, shown] of [
+    ['', '"…" (0 characters)'],
+    ['1234567', '"123…" (7 characters)'],
+    ['a'.repeat(257), '"aaa…" (257 characters)'],
+    ['first-key,', '"…" (0 characters)'],
+    ['first-key,not a key', '"not…" (9 characters)'],
+  ] as const)
+    await assertRejected('--api-key', text, `must be ${KEY_MUST_BE}`, shown)
 })
 
 test('a file without a key or with an invalid one is rejected, and no key shown', async (t) => {

@@ -12,8 +12,7 @@ import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
 import type { Limits } from '../src/http/limits.ts'
 import { launch } from '../src/petstore.ts'
-import { MemoryStore } from '../src/pets/store.ts'
-import type { Petstore, StartOptions, Store } from '../src/types.ts'
+import type { Petstore, StartOptions } from '../src/types.ts'
 
 /** The key of every petstore that a test starts. */
 export const KEY = 'key-of-the-tests'
@@ -27,28 +26,14 @@ export function words(text: string): string[] {
   return text.trim().split(/\s+/)
 }
 
-/** A store that adds a pet when the test calls the next function of `adding`. */
-export function heldStore(): { store: Store; memory: MemoryStore; adding: (() => void)[] } {
-  const memory = new MemoryStore(1e6)
-  const adding: (() => void)[] = []
-  const store: Store = {
-    page: (query) => memory.page(query),
-    get: (id) => memory.get(id),
-    add: (pet) => new Promise((resolve) => adding.push(() => resolve(memory.add(pet)))),
-    reset: (pets) => memory.reset(pets),
-    isWritable: () => true,
-    close: () => {},
-  }
-  return { store, memory, adding }
-}
-
 /** Starts a petstore, with other limits of the server if given. The end of the test closes it. */
 export async function start(
   t: TestContext,
   options: StartOptions = {},
   limits?: Partial<Limits>,
 ): Promise<Petstore> {
-  const { petstore } = await launch({ apiKeys: [KEY], ...options }, limits)
+  const { petstore, logReports } = await launch({ apiKeys: [KEY], ...options }, limits)
+  logReports()
   t.after(() => petstore.close())
   return petstore
 }

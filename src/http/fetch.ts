@@ -37,7 +37,7 @@ export function createFetch(shared: Service): typeof globalThis.fetch {
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
     if (reply === undefined) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
-    return Object.defineProperty(response, 'url', { value: origin + target })
+    return withUrl(response, origin + target)
   }
 }
 
@@ -63,6 +63,12 @@ function toResponse(reply: Reply, method: string, echoed: readonly string[]): Re
   const content = isCut ? ReadableStream.from(breakOff(body)) : body
   const init = { status, statusText: STATUS_CODES[status] ?? '', headers }
   return new Response(method === 'HEAD' ? null : content, init)
+}
+
+/** Sets the URL of a response and of its clones. */
+function withUrl(response: Response, url: string): Response {
+  const clone = () => withUrl(Response.prototype.clone.call(response), url)
+  return Object.defineProperties(response, { url: { value: url }, clone: { value: clone } })
 }
 
 async function* breakOff(body: string): AsyncGenerator<Uint8Array> {

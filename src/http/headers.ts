@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Problem, Reply } from './respond.ts'
 
-// Of the parameters, only a charset matters. util.MIMEType ignores those that it cannot read:
-// ` charset = latin1` would pass.
-const JSON_TYPE =
-  /^application\/json\s*(?:;(?:\s*charset\s*=\s*(?:utf-8|"utf-8")\s*|(?!\s*charset\s*=)[^;]*))*$/i
+const UTF_8 = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
+// Any other parameter, or none: `q=1`, `a="; charset=latin1"`, but not `charset=latin1`.
+const OTHER = /(?:(?!(?<=[;\s])charset\s*=)[^;"]|"(?:\\.|[^"\\])*")*/
+// util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
+const JSON_TYPE = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHER.source}))*$`, 'i')
 
 /** What the headers say is wrong with the body. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {

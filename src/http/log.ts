@@ -110,7 +110,7 @@ class LineWriter {
     const drop = ({ code, message }: NodeJS.ErrnoException, lineEnd = '') => {
       this.#dropped += dropped + lines.split('\n').length - 1
       this.#reason = message
-      this.#lineEnd = lineEnd
+      this.#lineEnd ||= lineEnd
       if (code !== 'EPIPE' || this.#isClosed) return // others may clear
       this.#isClosed = true
       console.error(`petstore-server: the log has ended: ${message}`)

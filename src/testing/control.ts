@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import { isIP } from 'node:net'
 import { CODES, errorReply, type Status } from '../api/errors.ts'
 import { type Awaitable, hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
@@ -68,9 +69,9 @@ function routeOf([method, path, task]: Row): Route {
       if (body === undefined) return { status: 204 }
       return { status: method === 'POST' ? 201 : 200, body }
     } catch (error) {
-      const row = Object.entries(ERRORS).find(([name]) => hasCode(error, name))
+      const [, row] = Object.entries(ERRORS).find(([code]) => hasCode(error, code)) ?? []
       if (row === undefined) throw error // a bug
-      const [status, code = CODES[status]] = row[1]
+      const [status, code = CODES[status]] = row
       return errorReply(status, code, messageOf(error))
     }
   }
@@ -94,10 +95,11 @@ const PARAMETERS = {
   wait: rule('seconds from 0 to 600, such as 5 or 0.25', isNumber, (wait) => wait <= 600),
 }
 
-const NUMBER = /^(?:0|[1-9]\d*)(?:\.\d{1,3})?$/
+const DIGITS = /^(?:0|[1-9]\d{0,15})$/
+const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(text)])
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
   checkMembers('query', given, PARAMETERS)
   const { count = 0, wait, ...filters } = given
@@ -105,14 +107,11 @@ async function findRequests(petstore: Unchecked, { query }: Call): Promise<strin
   return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
 }
 
-/** Null, a number without sign and leading zeros, or the text as it is. */
-function read(text: string): string | number | null {
+/** Null, a number in plain digits, or the text as it is. */
+function read(name: string, text: string): string | number | null {
   if (text === 'null') return null
-  return NUMBER.test(text) ? Number(text) : text
+  return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
 }
-
-// localhost or an address, and a port. No name in DNS ends in a number (WHATWG URL §3.5).
-const NOT_IN_DNS = /^(?:localhost|[\d.]+|\[[\da-f:.]+\])(?::\d*)?$/i
 
 /**
  * Whether a web page may have sent a request. Its browser says so in Origin or Sec-Fetch-Site (W3C
@@ -121,5 +120,6 @@ const NOT_IN_DNS = /^(?:localhost|[\d.]+|\[[\da-f:.]+\])(?::\d*)?$/i
 export function isFromWebPage(headers: IncomingHttpHeaders, isOnLoopback: boolean): boolean {
   const { origin, host = 'localhost', 'sec-fetch-site': site = 'none' } = headers
   if (origin !== undefined || (site !== 'none' && site !== 'same-origin')) return true
-  return isOnLoopback && !NOT_IN_DNS.test(host)
+  const name = host.replace(/:\d*$/, '').replace(/[[\]]/g, '')
+  return isOnLoopback && !/^localhost$/i.test(name) && isIP(name) === 0
 }

@@ -85,6 +85,7 @@ export class Faults {
   #pending: Pending[] = []
   #cleared = new AbortController()
   #count = 0
+  #resets = 0
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -109,11 +110,17 @@ export class Faults {
     return this.#pending.map(({ fault }) => structuredClone(fault))
   }
 
-  /** Drops the pending faults, and hangs up on every delayed request. */
+  /** Drops the pending faults and ends running delays; a fault's delay ends in a hang-up. */
   clear(): void {
     this.#pending = []
     this.#cleared.abort()
     this.#cleared = new AbortController()
+  }
+
+  /** Drops them and hangs up on every delayed request, which began before the pets were reset. */
+  reset(): void {
+    this.#resets++
+    this.clear()
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
@@ -121,10 +128,12 @@ export class Faults {
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
     const { signal } = this.#cleared
+    const resets = this.#resets
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    if (fault.hangUp || signal.aborted) return undefined
+    const isCleared = signal.aborted && (fault.delay !== undefined || this.#resets > resets)
+    if (fault.hangUp || isCleared) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }

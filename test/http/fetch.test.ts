@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createPetstore } from '../../src/petstore.ts'
 import type { Petstore } from '../../src/types.ts'
-import { AUTHORIZATION, heldStore, KEY } from '../support.ts'
+import { AUTHORIZATION, KEY } from '../support.ts'
 import { REX } from './raw.ts'
 
 const BEARER = { authorization: AUTHORIZATION }
@@ -57,7 +57,9 @@ describe('fetch in process', () => {
       assert.equal(response.url, `${origin}/v1/pets?a=b`)
       assert.ok(response instanceof Response && response.ok)
       assert.ok(response.body instanceof ReadableStream)
-      assert.equal(await response.clone().text(), await response.text())
+      const clone = response.clone()
+      assert.equal(clone.clone().url, response.url)
+      assert.equal(await clone.text(), await response.text())
     })
   }
 
@@ -139,19 +141,19 @@ describe('fetch in process', () => {
     })
   }
 
-  test('rejects if it is aborted during a create, which runs to its end', async () => {
-    const { store, memory, adding } = heldStore()
-    const petstore = createPetstore({ apiKeys: [KEY], store })
+  test('rejects if it is aborted during a delay; its operation runs to its end', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY], delay: 600_000 })
     const abort = new AbortController()
-    const { stream } = streamOf([new TextEncoder().encode(REX)])
+    const { stream, seen } = streamOf([new TextEncoder().encode(REX)])
     const response = upload(petstore, stream, { signal: abort.signal })
-    while (adding.length === 0) await turn()
+    while (seen.pulled < 2) await turn()
+    await turn()
     abort.abort(new Error('enough'))
     await assert.rejects(response, { message: 'enough' })
     const [request] = await petstore.waitForRequests(1, { status: null, timeout: 0 })
-    assert.deepEqual([request?.operation, memory.size], ['createPet', 0])
-    adding[0]?.()
-    while (memory.size === 0) await turn()
+    assert.deepEqual([request?.operation, petstore.pets], ['createPet', []])
+    petstore.clearFaults() // ends the delay
+    while (petstore.pets.length === 0) await turn()
   })
 
   test('rejects if it was aborted before, and records no request', async () => {
