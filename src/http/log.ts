@@ -46,11 +46,11 @@ export function openLog(format: LogFormat, stream: Writable, redact: Redact): Lo
 
 /** The `count` of a log, and what logs the events since the last report. */
 function eventCounter(event: Log['event']) {
-  const counts = new Map<string, { level: LogLevel; detail: string; count: number }>()
+  const counts = new Map<string, { level: LogLevel; detail: string; times: number }>()
   let timer: NodeJS.Timeout | undefined
 
   const count: Log['count'] = (level, what, detail = '') => {
-    counts.set(what, { level, detail, count: (counts.get(what)?.count ?? 0) + 1 })
+    counts.set(what, { level, detail, times: (counts.get(what)?.times ?? 0) + 1 })
     if (timer === undefined) tell()
   }
 
@@ -58,8 +58,8 @@ function eventCounter(event: Log['event']) {
     clearTimeout(timer)
     timer = undefined
     if (counts.size === 0) return
-    for (const [what, { level, detail, count }] of counts) {
-      event(level, `${what}${detail}: ${count}`)
+    for (const [what, { level, detail, times }] of counts) {
+      event(level, `${what}${detail}: ${times}`)
     }
     counts.clear()
     timer = setTimeout(tell, REPORT_INTERVAL).unref()

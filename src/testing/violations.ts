@@ -33,8 +33,7 @@ function violationsIn(what: string, names: readonly string[], known: readonly st
 
 /** The names of the members of a JSON object. JSON.parse would drop repeated ones. */
 function membersOf(json: string): string[] {
-  const isEmpty = json === '' // spares the parser's slow error
-  if (isEmpty || !parseJson(json).ok) return []
+  if (json === '' || !parseJson(json).ok) return [] // '' spares the parser's slow error
   const names: string[] = []
   const withoutEscapes = json.replace(/\\./g, '__') // as long, and each quote ends a string
   let depth = 0
