@@ -70,6 +70,7 @@ export class Running {
 export function run(t: TestContext, command: readonly string[], port = 0): Promise<Running> {
   const flags = ['--port', `${port}`, '--api-key', KEY, '--log', 'off']
   const running = new Running([...command, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] })
+  void running.exited.then(({ status, stderr }) => status && console.error(stderr))
   t.after(() => running.process.kill('SIGKILL'))
   return running.serves()
 }

@@ -134,8 +134,8 @@ describe('the code', () => {
     assert.ok(bytes <= 74_510, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,466 lines', () => {
+  test('of test/ has at most 12,463 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_466, `${total} lines`)
+    assert.ok(total <= 12_463, `${total} lines`)
   })
 })

@@ -110,11 +110,6 @@ export async function startProxy(
     assert.equal(running.process.exitCode, null, output())
     await setTimeout(20)
   }
-  return {
-    url,
-    errors: () =>
-      output()
-        .match(/^(?!.*refused).*error.*$/gim)
-        ?.slice(0, 10) ?? [],
-  }
+  const errors = () => (output().match(/^(?!.*refused).*error.*$/gim) ?? []).slice(0, 10)
+  return { url, errors }
 }

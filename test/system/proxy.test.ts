@@ -19,6 +19,7 @@ const DEMO_PETS = 12
 async function startInstance(t: TestContext) {
   const port = await freePort()
   const controlPort = await freePort()
+  const controlUrl = `http://127.0.0.1:${controlPort}`
   const snapshot = `${folderOf(t)}/pets.json`
   const controls = ['--control-port', `${controlPort}`]
   const flags = ['--demo', '--snapshot', snapshot, '--drain-delay', '3', ...controls]
@@ -35,7 +36,7 @@ async function startInstance(t: TestContext) {
     server = await serve(t, flags, port)
   }
 
-  const isAsked = () => fetch(`http://127.0.0.1:${controlPort}/requests?count=1&wait=600`)
+  const isAsked = () => send({ url: controlUrl }, 'GET', '/requests?count=1&wait=600')
   return { port, stop, restart, isAsked }
 }
 
