@@ -20,8 +20,8 @@ export class Connection implements ServerConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly touch: () => void
-  latest: Exchange | undefined // the last one that came
-  current: Exchange | undefined // the one whose turn it is or, after its response, was
+  latest: Exchange | undefined // the last one received
+  current: Exchange | undefined // the one in progress, or the last one that was
   readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
   hasFailed = false // after a parse error, everything else is ignored
   lastTouch = 0 // a number that rises with each touch of any connection
@@ -49,7 +49,7 @@ export class Connection implements ServerConnection {
   }
 
   get isIdle(): boolean {
-    return this.latest?.res.writableFinished ?? true
+    return this.latest?.res.destroyed ?? true
   }
 
   /** True from the last request on. Later ones are ignored. */

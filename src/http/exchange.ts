@@ -55,6 +55,7 @@ export class Exchange implements Received {
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.touch()
     this.res.on('close', () => this.end()) // the client may leave meanwhile
+    if (this.req.readableFlowing === null) this.req.resume() // nobody reads it, so drop it
     void reply.then((settled) => this.#respond(settled)) // dispatch() never rejects
   }
 

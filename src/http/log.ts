@@ -13,7 +13,7 @@ export interface Log {
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Logs the first of equal events at once, later ones every 10 s, with count and last detail. */
+  /** Logs equal events with their count and last detail: at once, or 10 s after the last such. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
@@ -111,7 +111,7 @@ class LineWriter {
       this.#dropped += dropped + lines.split('\n').length - 1
       this.#reason = message
       this.#lineEnd ||= lineEnd
-      if (code !== 'EPIPE' || this.#isClosed) return // others may clear
+      if (code !== 'EPIPE' || this.#isClosed) return // another error may pass
       this.#isClosed = true
       console.error(`petstore-server: the log has ended: ${message}`)
     }

@@ -37,7 +37,7 @@ export function readTarget(target: string): { path: string; query: string } {
 export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
-  // By decoded path, with a % for the parameter. Elsewhere it has % only in %25 and %2F.
+  // By decoded path, with a % for the parameter. decodeSegment() leaves % only in %25 and %2F.
   readonly #resources = new Map<string, Match>()
 
   constructor(table: readonly Route[], basePath: string) {

@@ -6,6 +6,7 @@ import { setImmediate as immediate } from 'node:timers/promises'
 import { type Connection, Connections, requestClassOf, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
+import { MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
@@ -30,6 +31,8 @@ export class HttpServer {
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: requestClassOf(this.#connections),
     })
+    // Node drops the headers and trailers beyond. One header too many gets a 431.
+    this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
     this.#server.on('connection', (socket) => {
       this.#accepted++
@@ -103,7 +106,7 @@ export class HttpServer {
    */
   #closeIdle(): void {
     for (const { socket, isIdle } of this.#connections.open.values()) {
-      if (isIdle && this.#isQuiet) socket.destroySoon()
+      if (isIdle && this.#isQuiet) socket.destroy()
     }
     this.#isQuiet = true
   }
@@ -119,7 +122,7 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#isQuiet = false
     const connection = this.#connections.open.get(req.socket)
-    // Only on Bun: elsewhere, requestClassOf() has disguised it.
+    // Only on Bun. Elsewhere, requestClassOf() makes it a CONNECT, which #refuseTunnel() gets.
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.begin(new Exchange(this.#service, req, res, connection))

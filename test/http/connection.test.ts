@@ -117,6 +117,15 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
     return connection
   }
 
+  test('by a GET whose operation takes its time, is dropped as it comes', async (t) => {
+    const petstore = await start(t, {}, { requestTimeout: LONG })
+    petstore.inject({ operation: 'listPets', delay: LONG })
+    const connection = await open(t, petstore, get('/v1/pets', LENGTH))
+    await connection.write(UPLOAD)
+    petstore.clearFaults()
+    assert.equal(await connection.rest(), '')
+  })
+
   const NO_IMAGE = '415 unsupported_media_type'
   type Row = [before: string, expected: Expected, after?: string]
   const KEPT: Record<string, Row> = {

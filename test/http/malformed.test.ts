@@ -220,6 +220,16 @@ test('a HEAD that cannot be read gets the head of its Error, without the body', 
   assert.match(received, /^HTTP\/1\.1 400 [^]*\r\nContent-Length: [1-9][^]*\r\n\r\n$/)
 })
 
+test('a body that cannot be read gets a 400 after earlier responses, and no 100', async (t) => {
+  const petstore = await start(t)
+  for (const line of [GET, POST, 'POST /v1/pets/0 HTTP/1.1']) {
+    const headers = [HOST, BEARER, 'Expect: 100-continue', CHUNKED]
+    const connection = await open(t, petstore, get() + request(line, headers, 'g\r\n'))
+    await assertNext(connection, 200)
+    await assertLast(connection, '400 bad_request')
+  }
+})
+
 test('a client that ends its side within a body gets a 400 and adds nothing', async (t) => {
   const petstore = await start(t)
   const connection = new RawConnection(t, petstore)

@@ -123,13 +123,15 @@ async function flood(t: TestContext, { url }: Running, bytes: string): Promise<v
   socket.write(bytes)
 }
 
-test('a heap of 256 MB survives unread pipelines and bodies in tiny chunks', within, async (t) => {
+test('a heap of 256 MB survives unread pipelines, tiny chunks and trailers', within, async (t) => {
   const server = await run(t, [process.execPath, '--max-old-space-size=256', 'dist/main.js'])
   const pipeline = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(995)
-  const head = `POST /v1/pets ${HEADERS}Transfer-Encoding: chunked\r\n\r\n`
-  const body = head + '1\r\nx\r\n'.repeat(65_000)
+  const CHUNKED = 'Transfer-Encoding: chunked'
+  const body = `POST /v1/pets ${HEADERS}${CHUNKED}\r\n\r\n` + '1\r\nx\r\n'.repeat(65_000)
   const refused = 'GET / HTTP/1.1\r\n\r\n'.repeat(3_640) // without Host: the first is the last
+  const trailers = `${HEAD}${CHUNKED}\r\n\r\n0\r\n${'abc:def\r\n'.repeat(1_700)}\r\n`
   const counted: [count: number, bytes: string][] = [
+    [4_000, trailers],
     [700, pipeline],
     [150, body],
     [300, refused],
