@@ -142,7 +142,8 @@ function openTenant(
   const { redact, place, requestBudget } = own
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
-  if (options.strict) makeStrict(table) // before the faults, which apply to what it refuses, too
+  // Before the faults, which apply to what it refuses, too.
+  if (options.strict) makeStrict(table, redact)
   const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(maxRecorded, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)

@@ -212,6 +212,17 @@ test('reset() says if pets do not fit', async (t) => {
   await assert.rejects(petstore.reset([REX]), { code: 'store_full', message })
 })
 
+test('a create that is still delayed when a slow reset begins adds no pet', async (t) => {
+  const store = new SlowStore()
+  const { petstore } = await serve(t, store)
+  petstore.inject({ operation: 'createPet', delay: 1_000 })
+  const delayed = send(petstore, 'POST', '/v1/pets', { body: BODY })
+  while (petstore.pendingFaults.length > 0) await nextTurn()
+  store.reset = () => assert.rejects(delayed).then(() => true)
+  await petstore.reset()
+  assert.doesNotMatch(`${store.calls}`, /add/)
+})
+
 test('it is closed once, after the last request', async () => {
   const store = new SlowStore()
   const petstore = createPetstore({ store, apiKeys: [KEY] })

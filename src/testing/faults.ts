@@ -77,6 +77,7 @@ interface Pending {
   seen: number // requests that matched it, and that no earlier fault applied to
 }
 
+const HANG_UP = 'hang up'
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
@@ -85,7 +86,6 @@ export class Faults {
   #pending: Pending[] = []
   #cleared = new AbortController()
   #count = 0
-  #resets = 0
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -113,14 +113,17 @@ export class Faults {
   /** Drops the pending faults and ends running delays; a fault's delay ends in a hang-up. */
   clear(): void {
     this.#pending = []
-    this.#cleared.abort()
-    this.#cleared = new AbortController()
+    this.#endDelays()
   }
 
-  /** Drops them and hangs up on every delayed request, which began before the pets were reset. */
-  reset(): void {
-    this.#resets++
-    this.clear()
+  /** Hangs up on every delayed request. */
+  hangUp(): void {
+    this.#endDelays(HANG_UP)
+  }
+
+  #endDelays(reason?: typeof HANG_UP): void {
+    this.#cleared.abort(reason)
+    this.#cleared = new AbortController()
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
@@ -128,11 +131,10 @@ export class Faults {
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
     const { signal } = this.#cleared
-    const resets = this.#resets
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    const isCleared = signal.aborted && (fault.delay !== undefined || this.#resets > resets)
+    const isCleared = signal.aborted && (fault.delay !== undefined || signal.reason === HANG_UP)
     if (fault.hangUp || isCleared) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)

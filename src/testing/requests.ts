@@ -29,7 +29,7 @@ interface Entry {
 }
 
 /** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
-type Wait = (reason?: 'timeout' | 'closed') => void
+type Wait = (latest?: RecordedRequest, reason?: 'timeout' | 'closed') => void
 
 /** The latest requests, limited in number and in size. */
 export class RequestLog {
@@ -68,7 +68,7 @@ export class RequestLog {
 
   close(): void {
     this.#isClosed = true
-    for (const wait of this.#waits) wait('closed')
+    for (const wait of this.#waits) wait(undefined, 'closed')
   }
 
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
@@ -77,26 +77,27 @@ export class RequestLog {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     return new Promise((resolve, reject) => {
-      const wait: Wait = (reason) => {
+      let missing = 0 // at least; looking for all at each request would take quadratic time
+      const wait: Wait = (latest, reason) => {
+        if (latest !== undefined && matches(latest, filters)) missing--
+        if (latest !== undefined && missing > 0) return
         const found = this.#find(filters)
-        if (found.length >= count) resolve(structuredClone(found))
+        missing = count - found.length
+        if (missing <= 0) resolve(structuredClone(found))
         else if (reason === undefined) return
         else reject(withCode(reason, new Error(this.#describeMiss(count, filters))))
         clearTimeout(timer)
         this.#waits.delete(wait)
       }
-      const timer = setTimeout(wait, timeout, 'timeout')
+      const timer = setTimeout(wait, timeout, undefined, 'timeout')
       this.#waits.add(wait)
-      wait(this.#isClosed ? 'closed' : undefined)
+      wait(undefined, this.#isClosed ? 'closed' : undefined)
     })
   }
 
   #find(filters: Filters): RecordedRequest[] {
     const recorded = [...this.#requests.values()].flatMap((entry) => entry?.request ?? [])
-    return recorded.filter((request) => {
-      const seen: Record<string, unknown> = { ...request, petId: petIdOf(request) }
-      return filters.every(([name, value]) => String(seen[name]) === String(value))
-    })
+    return recorded.filter((request) => matches(request, filters))
   }
 
   #describeMiss(count: number, filters: Filters): string {
@@ -139,7 +140,7 @@ export class RequestLog {
     ])
     const request: RecordedRequest = {
       operation: RECORDED.find((name) => name === operation) ?? null,
-      method: head.method,
+      method: redact(head.method),
       path: redact(path),
       query: redact(query),
       key,
@@ -156,7 +157,7 @@ export class RequestLog {
     this.#dropOldestWhile(() => this.#count > this.#maxLength || this.#size > MAX_SIZE)
     const { bytes, maxBytes } = this.#budget
     if (bytes > maxBytes) this.#budget.makeRoom?.(bytes - maxBytes)
-    for (const wait of this.#waits) wait()
+    for (const wait of this.#waits) wait(request)
   }
 
   #grow(bytes: number): void {
@@ -179,6 +180,11 @@ export class RequestLog {
       this.#grow(-entry.size)
     }
   }
+}
+
+function matches(request: RecordedRequest, filters: Filters): boolean {
+  const seen: Record<string, unknown> = { ...request, petId: petIdOf(request) }
+  return filters.every(([name, value]) => String(seen[name]) === String(value))
 }
 
 /** The pet of a getPet. */

@@ -34,7 +34,7 @@ export interface TenantOptions {
   readonly requestBudget?: Budget // of the recorded requests of all tenants
 }
 
-/** Hangs up on delayed requests, rejects every wait, and closes the store. */
+/** Ends every delay, rejects every wait, and closes the store. */
 export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<void> {
   faults.clear()
   requestLog.close()
@@ -89,7 +89,7 @@ export class Stores implements Budget {
     throw misuse(`key must be ${keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'}`)
   }
 
-  /** The tenant of a key. Throws a TypeError if it is not valid. Once all are closed, so is it. */
+  /** The tenant of a key. Throws a TypeError if it is not valid. After closeAll(), a closed one. */
   of(key: string): Tenant {
     const tenant = this.#tenants.get(key) ?? this.#openFor(key)
     this.#tenants.delete(key)

@@ -47,13 +47,13 @@ function membersOf(json: string): string[] {
 }
 
 /** Makes operations refuse a request with a violation. */
-export function makeStrict(routes: readonly Route[]): void {
+export function makeStrict(routes: readonly Route[], redact: (text: string) => string): void {
   for (const route of routes) {
     const { operation, handle } = route
     route.handle = (call) => {
       const { parameters, members } = violationsOf(operation, call.query, call.body)
-      if (parameters.length > 0) return refuse('badQuery', parameters.join('; '))
-      if (members.length > 0) return refuse('badPet', members.join('; '))
+      if (parameters.length > 0) return refuse('badQuery', redact(parameters.join('; ')))
+      if (members.length > 0) return refuse('badPet', redact(members.join('; ')))
       return handle(call)
     }
   }

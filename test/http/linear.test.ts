@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Keyring } from '../../src/http/bearer.ts'
-import { startPetstore } from '../../src/petstore.ts'
+import { createPetstore, startPetstore } from '../../src/petstore.ts'
 import { assertRatio } from '../growth.ts'
 import { AUTHORIZATION, FakeStream, KEY } from '../support.ts'
 import { get, open, post, request } from './raw.ts'
@@ -154,6 +154,18 @@ async function untilCheap(
     }
   }
 }
+
+test('requests take linear time while somebody waits for all of them', async () => {
+  const serve = (count: number) => async () => {
+    const petstore = createPetstore()
+    const all = petstore.waitForRequests(count, { timeout: 600_000 })
+    for (let at = 0; at < count; at++) await petstore.fetch(petstore.url)
+    await all
+  }
+  await untilCheap([() => {}, serve(125), serve(1_000)], ([, small, large]) => {
+    assert.ok(large < MAX_RATIO * small, `${large} ms, ${small} ms for an eighth of them`)
+  })
+})
 
 test('an unauthorized request costs at most twice as much for 20,000 keys as for one', () => {
   const checkWith = (keyring: Keyring) => () => {

@@ -340,6 +340,7 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     ['key=null', 'key null must be an integer from 0 to 1000000'],
     ['__proto__=1', `query must not have '__proto__'; ${known}`],
     ['timeout=5', `query must not have 'timeout'; ${known}`],
+    ['status=200&status=404', 'query must name a parameter once'],
   ] as const) {
     const answer = await call('GET', `/requests?${query}`)
     assert.equal(assertError(answer, 400, 'bad_request'), message)

@@ -241,6 +241,8 @@ test('no valid key is in a recorded request, encoded or not, rotated in or not',
     const shown = decodeURIComponent(escaped).toLowerCase()
     for (const key of keys) assert.ok(!shown.includes(key.toLowerCase()), `${key} in ${shown}`)
   }
+  await petstore.fetch(petstore.url, { method: KEY }) // no method over a socket
+  assert.equal(petstore.requests.at(-1)?.method, '[key]')
 })
 
 test('the error of a wait shows all that is in flight, and no key, also of the past', async (t) => {

@@ -61,17 +61,21 @@ test('a string of eight million characters has no violation', async () => {
 })
 
 test('strict refuses a parameter of getPet, and none of the page or an unknown path', async () => {
-  const petstore = createPetstore({ strict: true, pets: [{ name: 'Rex', categoryId: 1 }] })
+  const pets = [{ name: 'Rex', categoryId: 1 }]
+  const petstore = createPetstore({ strict: true, apiKeys: [KEY], pets })
   for (const [path, status] of Object.entries({
     '/v1/pets/1': 200,
     '/v1/pets/1?x': 400,
     '/v1/store/orders?x': 400,
     '/v1/cats?x': 404,
+    [`/v1/pets?${KEY}`]: 400,
     '/?x': 200,
     '/openapi.json?x': 200,
     '/livez?x': 200,
   })) {
     const url = new URL(path, petstore.url)
-    assert.equal((await petstore.fetch(url, petstore)).status, status, path)
+    const response = await petstore.fetch(url, petstore)
+    assert.equal(response.status, status, path)
+    assert.ok(!(await response.text()).includes(KEY))
   }
 })
