@@ -150,7 +150,7 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   const words: string[] = []
   for (const arg of args) {
     const last = words.at(-1) ?? ''
-    const takesValue = options[last.replace('--', '')]?.type === 'string'
+    const takesValue = last.startsWith('--') && options[last.slice(2)]?.type === 'string'
     if (takesValue && /^-[^-]/.test(arg)) words[words.length - 1] = `${last}=${arg}`
     else words.push(arg)
   }

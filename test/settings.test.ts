@@ -267,6 +267,7 @@ test('a value may begin with a dash', async (t) => {
   const { status, stderr } = await run(['--port', '-1', '--demo'])
   const why = 'petstore-server: --port "-1" must be an integer from 0 to 65535\n'
   assert.deepEqual([status, stderr], [2, why])
+  assert.equal((await run(['--seed', 'seed', '-v'])).status, 0) // a file with the name of a flag
 })
 
 test('an unknown PETSTORE_ variable is warned about by name, never with its value', async (t) => {

@@ -51,7 +51,7 @@ export async function takeLock(file: string): Promise<Lock> {
     await unlink(own).catch(() => {})
   }
   try {
-    await once(server.listen(unready), 'listening').catch((error) => {
+    await once(server.listen({ path: unready, writableAll: true }), 'listening').catch((error) => {
       if (hasCode(error, 'EACCES')) refuseFolder(file)
       throw error
     })

@@ -57,11 +57,10 @@ export class SnapshotFiles {
   async open(memory: MemoryStore): Promise<void> {
     this.#snapshotStats = await readExisting(this.path, (file) => readSnapshot(file, memory))
     const journal = await readExisting(this.#journalPath, async (file) => {
+      if (this.#snapshotStats === undefined)
+        throw new Error(`${this.path}, which it adds to, is missing: restore it`)
       this.#acknowledgedEnd = await readJournal(file, memory)
     })
-    if (this.#snapshotStats === undefined && journal !== undefined) {
-      throw new Error(`${this.path} is missing, but not ${this.#journalPath}: restore it`)
-    }
     const torn = (journal?.size ?? 0) - this.#acknowledgedEnd
     try {
       await this.fold(memory.values()) // proves that FILE can be replaced
@@ -181,14 +180,14 @@ export class SnapshotFiles {
     this.isUncut = false
   }
 
-  /** Opens the journal up to its last line that is not in FILE. */
+  /** Opens the journal, and cuts off what follows its first `end` bytes. */
   async #openJournal(end: number): Promise<void> {
     this.#acknowledgedEnd = end
     this.#foldedEnd = Math.min(this.#foldedEnd, end)
     const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
-    // At the start, not the one that a server without its lock may still have open.
-    if (end === 0 && !this.#journal) await unlink(this.#journalPath).catch(ignoreMissing)
     await this.#journal?.close()
+    // Not one that others have open, nor a link to a file of theirs.
+    if (end === 0) await unlink(this.#journalPath).catch(ignoreMissing)
     this.#journal = await open(this.#journalPath, 'a', mode)
     await this.#journal.truncate(end)
     await this.#journal.datasync()

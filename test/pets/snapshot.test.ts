@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { open as openFile, watch } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
@@ -466,7 +466,12 @@ function replaceByCopy(path: string): void {
 
 function leaveLink(path: string): void {
   fs.renameSync(path, `${path}.moved`)
-  fs.symlinkSync('pets.json.moved', path)
+  fs.symlinkSync(`${basename(path)}.moved`, path)
+}
+
+function replaceByPipe(path: string): void {
+  fs.unlinkSync(path)
+  execFileSync('mkfifo', [path])
 }
 
 function removeLock(path: string): void {
@@ -492,6 +497,8 @@ const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] 
   ['adds to the journal', (path) => fs.appendFileSync(`${path}.journal`, 'theirs'), false],
   ['replaces the journal', (path) => replace(`${path}.journal`), false],
   ['replaces the journal by a copy', (path) => replaceByCopy(`${path}.journal`), false],
+  ['moves the journal, and leaves a link', (path) => leaveLink(`${path}.journal`), false],
+  ['replaces the journal by a pipe', (path) => replaceByPipe(`${path}.journal`), false],
   ['removes all', (path) => unlink(path, `${path}.journal`), false],
   ['moves the folder, and makes it again', (path) => replaceFolder(path), false],
 ]
@@ -686,8 +693,10 @@ for (const kind of ['mkfifo', 'mkdir']) {
 }
 
 test('refuses a journal whose snapshot is missing', async (t) => {
-  const path = filed(t, undefined, '')
-  await assertRefused(t, path, /pets\.json is missing, but not .*pets\.json\.journal: restore it$/)
+  for (const journal of ['', LINE]) {
+    const path = filed(t, undefined, journal)
+    await assertRefused(t, path, /journal: .*pets\.json, which it adds to, is missing: restore it$/)
+  }
 })
 
 test('keeps a read-only file, and writes a journal next to it', rootOnly, async (t) => {
