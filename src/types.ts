@@ -123,8 +123,8 @@ export interface Petstore extends AsyncDisposable {
    */
   reset(newPets?: readonly NewPet[] | readonly Pet[]): Promise<void>
   /**
-   * Makes requests fail. Faults apply in the order of their injection, at most one to a request:
-   * one that fails by an earlier fault does not pass the later ones.
+   * Makes requests fail. At most one fault applies to a request, the first injected that matches;
+   * later ones do not count that request.
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): void
@@ -145,7 +145,8 @@ export interface Petstore extends AsyncDisposable {
   replaceKeys(apiKeys: readonly string[]): void
   /**
    * Stops listening, completes snapshot and log, and returns how many requests were cut off.
-   * @param drain Milliseconds for requests in flight; 0 by default. A second call may shorten it.
+   * @param drain Milliseconds for requests in flight; 0 by default, and always without a socket. A
+   * second call may shorten it.
    */
   close(drain?: number): Promise<number>
 }
