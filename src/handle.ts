@@ -103,10 +103,10 @@ export class PetstoreHandle implements Petstore {
     const { options } = this.#core
     const { context, faults, requestLog } = this.#tenant
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
-    faults.hangUp() // first: a delay that ended meanwhile would add a pet afterwards
-    mustFit(await withStorageCode(context.store.reset(pets)), pets, options)
+    await faults.reset(async () =>
+      mustFit(await withStorageCode(context.store.reset(pets)), pets, options),
+    )
     context.getPetState = options.getPetState
-    faults.clear()
     requestLog.clear()
   }
 

@@ -77,7 +77,6 @@ interface Pending {
   seen: number // requests that matched it, and that no earlier fault applied to
 }
 
-const HANG_UP = 'hang up'
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
@@ -86,6 +85,8 @@ export class Faults {
   #pending: Pending[] = []
   #cleared = new AbortController()
   #count = 0
+  #resets = 0
+  #resetting: Promise<void> | undefined
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -113,17 +114,21 @@ export class Faults {
   /** Drops the pending faults and ends running delays; a fault's delay ends in a hang-up. */
   clear(): void {
     this.#pending = []
-    this.#endDelays()
-  }
-
-  /** Hangs up on every delayed request. */
-  hangUp(): void {
-    this.#endDelays(HANG_UP)
-  }
-
-  #endDelays(reason?: typeof HANG_UP): void {
-    this.#cleared.abort(reason)
+    this.#cleared.abort()
     this.#cleared = new AbortController()
+  }
+
+  /**
+   * Resets the pets, then drops the pending faults and hangs up on every delayed request. One whose
+   * delay ends meanwhile waits: it must not add a pet to the fresh ones.
+   */
+  async reset(resetPets: () => Promise<void>): Promise<void> {
+    const done = resetPets().then(() => {
+      this.#resets++
+      this.clear()
+    })
+    this.#resetting = done.catch(() => {})
+    await done
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
@@ -131,10 +136,12 @@ export class Faults {
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
     const { signal } = this.#cleared
+    const resets = this.#resets
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    const isCleared = signal.aborted && (fault.delay !== undefined || signal.reason === HANG_UP)
+    await this.#resetting
+    const isCleared = signal.aborted && (fault.delay !== undefined || this.#resets > resets)
     if (fault.hangUp || isCleared) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)

@@ -28,8 +28,10 @@ interface Entry {
   readonly size: number
 }
 
-/** Resolves a wait if enough requests match. If not, and there is a reason, rejects it. */
-type Wait = (latest?: RecordedRequest, reason?: 'timeout' | 'closed') => void
+interface Wait {
+  readonly onRequest: (request: RecordedRequest) => void
+  readonly end: (reason: 'timeout' | 'closed') => void
+}
 
 /** The latest requests, limited in number and in size. */
 export class RequestLog {
@@ -68,7 +70,7 @@ export class RequestLog {
 
   close(): void {
     this.#isClosed = true
-    for (const wait of this.#waits) wait(undefined, 'closed')
+    for (const { end } of this.#waits) end('closed')
   }
 
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
@@ -77,10 +79,8 @@ export class RequestLog {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     return new Promise((resolve, reject) => {
-      let missing = 0 // at least; looking for all at each request would take quadratic time
-      const wait: Wait = (latest, reason) => {
-        if (latest !== undefined && matches(latest, filters)) missing--
-        if (latest !== undefined && missing > 0) return
+      let missing = 0 // at least; looking at all for each request would take quadratic time
+      const look = (reason?: 'timeout' | 'closed') => {
         const found = this.#find(filters)
         missing = count - found.length
         if (missing <= 0) resolve(structuredClone(found))
@@ -89,9 +89,14 @@ export class RequestLog {
         clearTimeout(timer)
         this.#waits.delete(wait)
       }
-      const timer = setTimeout(wait, timeout, undefined, 'timeout')
+      const onRequest = (request: RecordedRequest) => {
+        if (matches(request, filters)) missing--
+        if (missing <= 0) look()
+      }
+      const wait: Wait = { onRequest, end: look }
+      const timer = setTimeout(look, timeout, 'timeout')
       this.#waits.add(wait)
-      wait(undefined, this.#isClosed ? 'closed' : undefined)
+      look(this.#isClosed ? 'closed' : undefined)
     })
   }
 
@@ -157,7 +162,7 @@ export class RequestLog {
     this.#dropOldestWhile(() => this.#count > this.#maxLength || this.#size > MAX_SIZE)
     const { bytes, maxBytes } = this.#budget
     if (bytes > maxBytes) this.#budget.makeRoom?.(bytes - maxBytes)
-    for (const wait of this.#waits) wait(request)
+    for (const { onRequest } of this.#waits) onRequest(request)
   }
 
   #grow(bytes: number): void {
