@@ -106,7 +106,7 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
     const flag = error.port === config.port ? '--port' : '--control-port'
     throw new Error(`${error.message}; choose another with ${flag}`)
   })
-  await nextTurn() // so that a signal that came meanwhile wins the race in serve()
+  await nextTurn() // so that a signal received meanwhile wins the race in serve()
   return launched
 }
 

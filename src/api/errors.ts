@@ -59,7 +59,10 @@ const ERRORS: Readonly<Record<ErrorName, Row>> = {
   ],
   badContentCoding: [415, 'Content-Encoding must be identity', IDENTITY],
   badExpectation: [417, 'Expect must be 100-continue or left out'],
-  headersTooLarge: [431, 'There must be at most 100 headers, of 16 KiB together with the target'],
+  headersTooLarge: [
+    431,
+    'There must be at most 100 headers, of 16 KiB together, and 16 KiB of target',
+  ],
   internalError: [500, 'The server failed to answer; its log has the cause'],
   badTransferCoding: [501, 'Transfer-Encoding must be chunked or left out'],
   badJson: [400, 'The body must be one JSON object: %s'],

@@ -171,7 +171,7 @@ export class Connections {
  * after the last one of its connection claims to be a CONNECT. HttpServer drops it.
  */
 export function requestClassOf({ open }: Connections): typeof IncomingMessage {
-  return class extends IncomingMessage {
+  class Request extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
@@ -185,4 +185,7 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
       })
     }
   }
+  // Nobody reads trailers, so that an idle connection must not keep them.
+  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
+  return Request
 }

@@ -16,8 +16,8 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
-// Response headers that scripts may read only if CORS allows it (Fetch standard §3.3). The `*` is
-// for those of faults.
+// Response headers that scripts may read only if CORS allows it (Fetch standard §3.3). The `*`
+// covers those that faults add.
 const EXPOSED = 'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, *'
 const MAX_AGE = '7200' // seconds, the most that Chromium honours
 

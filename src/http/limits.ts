@@ -25,7 +25,7 @@ export function isHeadTooLarge(target: string, headers: readonly string[]): bool
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
   maxHeaderSize: number = MAX_HEADERS_LENGTH + 512 // with the target; see isHeadTooLarge()
-  headersTimeout: number = 10_000 // from the connect, or the first byte of a later request
+  headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
   stallTimeout: number = 30_000 // without a byte either way; an unread response may double it

@@ -31,7 +31,7 @@ export class HttpServer {
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: requestClassOf(this.#connections),
     })
-    // Node drops the headers and trailers beyond. One header too many gets a 431.
+    // Node drops the headers beyond. With one to spare, isHeadTooLarge() sees the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
     this.#server.on('connection', (socket) => {
@@ -106,7 +106,7 @@ export class HttpServer {
    */
   #closeIdle(): void {
     for (const { socket, isIdle } of this.#connections.open.values()) {
-      if (isIdle && this.#isQuiet) socket.destroy()
+      if (isIdle && this.#isQuiet) socket.destroySoon()
     }
     this.#isQuiet = true
   }

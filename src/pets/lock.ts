@@ -51,7 +51,10 @@ export async function takeLock(file: string): Promise<Lock> {
     await unlink(own).catch(() => {})
   }
   try {
-    await once(server.listen({ path: unready, writableAll: true }), 'listening').catch((error) => {
+    await once(
+      server.listen({ path: unready, readableAll: true, writableAll: true }),
+      'listening',
+    ).catch((error) => {
       if (hasCode(error, 'EACCES')) refuseFolder(file)
       throw error
     })

@@ -186,7 +186,7 @@ export class SnapshotFiles {
     this.#foldedEnd = Math.min(this.#foldedEnd, end)
     const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
     await this.#journal?.close()
-    // Not one that others have open, nor a link to a file of theirs.
+    // A new file: others may have the old one open, or have put a link or a pipe in its place.
     if (end === 0) await unlink(this.#journalPath).catch(ignoreMissing)
     this.#journal = await open(this.#journalPath, 'a', mode)
     await this.#journal.truncate(end)

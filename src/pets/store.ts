@@ -28,7 +28,7 @@ const WARN_AT = 0.8
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees this many bytes, but none of this store, which needs them for its first pet. */
+  /** Frees this many bytes, but none of the given store, which needs them for its first pet. */
   makeRoom?(bytes: number, store?: LocalStore): void
 }
 

@@ -89,7 +89,7 @@ export class Stores implements Budget {
     throw misuse(`key must be ${keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'}`)
   }
 
-  /** The tenant of a key. Throws a TypeError if it is not valid. After closeAll(), a closed one. */
+  /** The tenant of a key. Throws a TypeError if it is not valid. After closeAll() it is closed. */
   of(key: string): Tenant {
     const tenant = this.#tenants.get(key) ?? this.#openFor(key)
     this.#tenants.delete(key)

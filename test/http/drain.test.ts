@@ -9,7 +9,7 @@ import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, FakeStream, RawConnection, start } from '../support.ts'
-import { get, open, post, postHead, REX } from './raw.ts'
+import { get, HOST, open, post, postHead, request, REX } from './raw.ts'
 
 // Milliseconds that no test waits for: the tests time out sooner.
 const LONG = 600_000
@@ -63,6 +63,24 @@ describe('close()', within, () => {
     await refused(petstore)
     t.mock.timers.tick(new Limits().drainInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
+    assert.equal(await closing, 0)
+  })
+
+  test('lets a client that is still sending a refused body read its response', async (t) => {
+    const petstore = await start(t)
+    const idle = await openIdle(t, petstore)
+    const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 20'])
+    const sending = await open(t, petstore, head, 'unread')
+    while (petstore.requests.length < 2) await turn()
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const closing = petstore.close(LONG)
+    await refused(petstore)
+    t.mock.timers.tick(new Limits().drainInterval)
+    await idle.rest()
+    for (let byte = 0; byte < 20; byte++) await sending.write('x')
+    sending.socket.resume()
+    await assertNext(sending, '401 unauthorized')
+    sending.socket.end()
     assert.equal(await closing, 0)
   })
 

@@ -123,19 +123,11 @@ async function flood(t: TestContext, { url }: Running, bytes: string): Promise<v
   socket.write(bytes)
 }
 
-test('a heap of 256 MB survives unread pipelines, tiny chunks and trailers', within, async (t) => {
-  const server = await run(t, [process.execPath, '--max-old-space-size=256', 'dist/main.js'])
-  const pipeline = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(995)
-  const CHUNKED = 'Transfer-Encoding: chunked'
-  const body = `POST /v1/pets ${HEADERS}${CHUNKED}\r\n\r\n` + '1\r\nx\r\n'.repeat(65_000)
-  const refused = 'GET / HTTP/1.1\r\n\r\n'.repeat(3_640) // without Host: the first is the last
-  const trailers = `${HEAD}${CHUNKED}\r\n\r\n0\r\n${'abc:def\r\n'.repeat(1_700)}\r\n`
-  const counted: [count: number, bytes: string][] = [
-    [4_000, trailers],
-    [700, pipeline],
-    [150, body],
-    [300, refused],
-  ]
+type Floods = readonly [count: number, bytes: string][]
+
+async function assertSurvives(t: TestContext, megabytes: number, counted: Floods): Promise<void> {
+  const heap = `--max-old-space-size=${megabytes}`
+  const server = await run(t, [process.execPath, heap, 'dist/main.js'])
   const floods = counted.flatMap(([count, bytes]) => Array<string>(count).fill(bytes))
   let resident = 0
   for (let at = 0; at < floods.length; at += AT_ONCE) {
@@ -149,4 +141,23 @@ test('a heap of 256 MB survives unread pipelines, tiny chunks and trailers', wit
   t.diagnostic(`${Math.round(resident / 1_024)} MiB resident`)
   assert.equal(server.process.exitCode, null)
   assert.ok(resident < 400_000, `${resident} KiB`)
+}
+
+test('a heap of 256 MB survives unread pipelines and bodies in tiny chunks', within, async (t) => {
+  const pipeline = 'GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(995)
+  const head = `POST /v1/pets ${HEADERS}Transfer-Encoding: chunked\r\n\r\n`
+  const body = head + '1\r\nx\r\n'.repeat(65_000)
+  const refused = 'GET / HTTP/1.1\r\n\r\n'.repeat(3_640) // without Host: the first is the last
+  await assertSurvives(t, 256, [
+    [700, pipeline],
+    [150, body],
+    [300, refused],
+  ])
+})
+
+test('a heap of 128 MB survives trailers, and heads that do not end', within, async (t) => {
+  const trailers = `a-name: ${'x'.repeat(110)}\r\n`.repeat(127)
+  const head = 'GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+  await assertSurvives(t, 128, [[6_000, `${head}0\r\n${trailers}\r\n`]])
+  await assertSurvives(t, 128, [[2_000, HEAD + 'abc:def\r\n'.repeat(1_700)]])
 })
