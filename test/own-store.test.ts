@@ -217,15 +217,24 @@ for (const isDone of [true, false]) {
   test(`a create whose delay ends during a slow reset ${outcome}`, async (t) => {
     const store = new SlowStore()
     const { petstore } = await serve(t, store)
-    const began = performance.now()
-    petstore.inject({ operation: 'createPet', delay: 1_000 })
+    petstore.inject({ operation: 'createPet', delay: 500 })
     const creating = send(petstore, 'POST', '/v1/pets', { body: BODY }).catch(() => undefined)
     while (petstore.pendingFaults.length > 0) await nextTurn()
-    store.reset = async () => {
-      while (performance.now() < began + 1_500) await nextTurn()
-      return isDone
+    const began = performance.now()
+    const until = async (ms: number) => {
+      while (performance.now() < began + ms) await nextTurn()
     }
-    await petstore.reset().catch(() => {})
+    let resets = 0
+    store.reset = async () => {
+      resets++
+      if (resets === 2) return until(600).then(() => false)
+      petstore.inject({ operation: 'getPet', status: 503 })
+      await check(petstore, 'GET', '/v1/pets', 200) // it is not delayed, so nothing holds it up
+      return until(700).then(() => isDone)
+    }
+    const resetting = petstore.reset().catch(() => {})
+    await assert.rejects(petstore.reset(), { code: 'store_full' }) // which ends before the other
+    await resetting
     assert.equal((await creating)?.status, isDone ? undefined : 201)
     assert.equal(store.pets.size, isDone ? 0 : 1)
   })

@@ -185,7 +185,11 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
       })
     }
   }
-  // Nobody reads trailers, so that an idle connection must not keep them.
-  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
+  // Nobody reads trailers, so an idle connection need not keep them.
+  Object.defineProperties(Request.prototype, {
+    rawTrailers: { get: () => [], set() {} },
+    trailers: { get: () => ({}) }, // which node would make of rawTrailers
+    trailersDistinct: { get: () => ({}) },
+  })
   return Request
 }

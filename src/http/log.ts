@@ -13,7 +13,7 @@ export interface Log {
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Logs at once, or 10 s after the last report, how often an event came, and its last detail. */
+  /** Logs an event, its count and last detail: at once, or 10 s after the last such report. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>

@@ -31,7 +31,7 @@ export class HttpServer {
       requireHostHeader: false, // node's own response to a request without Host is no Error
       IncomingMessage: requestClassOf(this.#connections),
     })
-    // Node drops the headers beyond. With one to spare, isHeadTooLarge() sees the excess.
+    // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
     this.#server.on('connection', (socket) => {

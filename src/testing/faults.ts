@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { setMaxListeners } from 'node:events'
+import { EventEmitter, once, setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
 import { isRecord } from '../guards.ts'
@@ -86,7 +86,8 @@ export class Faults {
   #cleared = new AbortController()
   #count = 0
   #resets = 0
-  #resetting: Promise<void> | undefined
+  #resetting = 0 // resets that go on
+  readonly #progress = new EventEmitter().setMaxListeners(0)
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -120,15 +121,18 @@ export class Faults {
 
   /**
    * Resets the pets, then drops the pending faults and hangs up on every delayed request. One whose
-   * delay ends meanwhile waits: it must not add a pet to the fresh ones.
+   * delay ends meanwhile waits for the outcome, so that it cannot add a pet to the fresh ones.
    */
   async reset(resetPets: () => Promise<void>): Promise<void> {
-    const done = resetPets().then(() => {
+    this.#resetting++
+    try {
+      await resetPets()
       this.#resets++
       this.clear()
-    })
-    this.#resetting = done.catch(() => {})
-    await done
+    } finally {
+      this.#resetting--
+      this.#progress.emit('reset')
+    }
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
@@ -140,9 +144,9 @@ export class Faults {
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    await this.#resetting
-    const isCleared = signal.aborted && (fault.delay !== undefined || this.#resets > resets)
-    if (fault.hangUp || isCleared) return undefined
+    if (fault.hangUp || (signal.aborted && fault.delay !== undefined)) return undefined
+    while (ms > 0 && this.#resetting > 0) await once(this.#progress, 'reset')
+    if (ms > 0 && this.#resets > resets) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }

@@ -67,7 +67,7 @@ describe('close()', within, () => {
   })
 
   test('lets a client that is still sending a refused body read its response', async (t) => {
-    const petstore = await start(t)
+    const petstore = await start(t, {}, { linger: LONG })
     const idle = await openIdle(t, petstore)
     const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 20'])
     const sending = await open(t, petstore, head, 'unread')
