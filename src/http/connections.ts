@@ -66,6 +66,7 @@ export class Connection implements ServerConnection {
     if (before === undefined || isIdle) return this.#run(exchange)
     this.waiting.add(exchange)
     this.socket.pause() // while a request waits, nothing more is read
+    void exchange.collectBody() // node would hold each chunk of it, however small
     this.touch()
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
     before.res.once('close', () => setImmediate(() => this.#endWait(exchange)))
@@ -84,13 +85,13 @@ export class Connection implements ServerConnection {
     exchange.process()
   }
 
-  /** What the client makes the server hold. */
+  /** Bytes held for the client: unread responses, waiting requests, bodies, the latest head. */
   get bytesHeld(): number {
     const { socket } = this
     if (socket.destroyed) return 0
-    const waitingBytes = this.waiting.size * WAITING_REQUEST_BYTES
-    const bodyBytes = this.current?.arrived.length ?? 0
-    return socket.writableLength + waitingBytes + bodyBytes + this.#headBytes
+    let bytes = socket.writableLength + this.#headBytes + (this.current?.arrived.length ?? 0)
+    for (const { arrived } of this.waiting) bytes += WAITING_REQUEST_BYTES + arrived.length
+    return bytes
   }
 
   /** Records that the requests in flight get no response. */
@@ -186,10 +187,6 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
     }
   }
   // Nobody reads trailers, so an idle connection need not keep them.
-  Object.defineProperties(Request.prototype, {
-    rawTrailers: { get: () => [], set() {} },
-    trailers: { get: () => ({}) }, // which node would make of rawTrailers
-    trailersDistinct: { get: () => ({}) },
-  })
+  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
   return Request
 }

@@ -25,6 +25,7 @@ export class Exchange implements Received {
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   readonly #connection: ServerConnection | undefined // undefined on a user's server
+  #body: Promise<Buffer | undefined> | undefined // once it is collected
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -38,6 +39,7 @@ export class Exchange implements Received {
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     this.#service = service.pick?.(this.head) ?? service
+    this.#service.begin?.(this.head)
     this.#connection = connection
     this.remote = req.socket.remoteAddress
     // On a user's server, node has sent the 100 already.
@@ -56,7 +58,7 @@ export class Exchange implements Received {
     this.#connection?.touch()
     this.res.on('close', () => this.end()) // the client may leave meanwhile
     if (this.req.readableFlowing === null) this.req.resume() // nobody reads it, so drop it
-    void reply.then((settled) => this.#respond(settled)) // dispatch() never rejects
+    void reply.then((settled) => this.#respond(settled)) // readBody() never rejects, so dispatch() does not
   }
 
   /** Sends the last response of the connection. */
@@ -65,19 +67,24 @@ export class Exchange implements Received {
     this.#respond(reply)
   }
 
+  readBody(): Promise<Buffer | undefined> {
+    if (this.#isExpecting) this.res.writeContinue()
+    this.#isExpecting = false
+    return this.collectBody()
+  }
+
   /**
-   * Reads the body. If it grows too large, drops the rest as it arrives, within requestTimeout.
+   * Collects the body as it arrives. If it grows too large, drops the rest, within requestTimeout.
    * Never settles if the client leaves before its end: process() records that.
    */
-  readBody(): Promise<Buffer | undefined> {
-    const { req, res } = this
-    const { maxBody } = this.#service
-    let length = 0
-    if (this.#isExpecting) res.writeContinue()
-    this.#isExpecting = false
-    req.read(0) // marks the body as read; otherwise node dumps it after the response
-    return new Promise((resolve) => {
+  collectBody(): Promise<Buffer | undefined> {
+    this.#body ??= new Promise((resolve) => {
+      const { req } = this
+      const { maxBody } = this.#service
+      let length = 0
+      req.read(0) // marks the body as read; otherwise node dumps it after the response
       req.on('data', (chunk: Buffer) => {
+        if (this.#isOver) return // it is only drained
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)
@@ -88,6 +95,7 @@ export class Exchange implements Received {
         if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // else it got its 408
       })
     })
+    return this.#body
   }
 
   /** Records what became of the request, once. Without a reply, it gets no response. */

@@ -160,9 +160,16 @@ test('a heap of 256 MB survives unread pipelines and bodies in tiny chunks', wit
   ])
 })
 
-test('a heap of 64 MB survives trailers, and heads that do not end', within, async (t) => {
-  const trailers = `a-name: ${'x'.repeat(110)}\r\n`.repeat(127)
-  const head = 'GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
-  await assertSurvives(t, 64, [[3_000, `${head}0\r\n${trailers}\r\n`]])
-  await assertSurvives(t, 64, [[1_500, HEAD + 'abc:def\r\n'.repeat(1_700)]])
-})
+test(
+  'a heap of 64 MB survives trailers, endless heads, and bodies that wait',
+  within,
+  async (t) => {
+    const trailers = `a-name: ${'x'.repeat(110)}\r\n`.repeat(127)
+    const head = 'GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+    await assertSurvives(t, 64, [[3_000, `${head}0\r\n${trailers}\r\n`]])
+    await assertSurvives(t, 64, [[1_500, HEAD + 'abc:def\r\n'.repeat(1_700)]])
+    const pages = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(40)
+    const post = 'POST /v1/pets HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+    await assertSurvives(t, 64, [[200, pages + post + '1\r\nx\r\n'.repeat(10_400)]])
+  },
+)
