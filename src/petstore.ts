@@ -147,6 +147,7 @@ function openTenant(
   const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(maxRecorded, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)
+  const { begin, forget } = requestLog
   const record = (request: RequestOutcome) => {
     logRequest?.(request)
     requestLog.add(request)
@@ -159,8 +160,7 @@ function openTenant(
     maxBody,
     refuse,
     onBug: (error) => log.event('error', redact(inspect(error))),
-    begin: maxRecorded === 0 ? undefined : requestLog.begin,
-    record: maxRecorded === 0 ? logRequest : record,
+    ...(maxRecorded === 0 ? { record: logRequest } : { begin, forget, record }),
   }
   return { context, faults, requestLog, service }
 }

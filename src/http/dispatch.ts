@@ -41,8 +41,9 @@ export interface Service {
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
-  /** Called before the key is checked. `record` later gets the same object, to match the two. */
+  /** Called as a request arrives. `record` later gets the same head, unless `forget` does. */
   readonly begin?: ((head: RequestHead) => void) | undefined
+  readonly forget?: ((head: RequestHead) => void) | undefined
   readonly record?: ((request: RequestOutcome) => void) | undefined
 }
 
@@ -61,7 +62,7 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
-  if (route?.access !== 'probe') service.begin?.(received.head)
+  if (route?.access === 'probe') service.forget?.(received.head)
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized

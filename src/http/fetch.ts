@@ -24,6 +24,7 @@ export function createFetch(shared: Service): typeof globalThis.fetch {
     const isTooLarge = isHeadTooLarge(target, [...request.headers].flat())
     let reply: Reply | undefined
     inFlight.add(request)
+    service.begin?.(head)
     try {
       const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, received)
       // If the client leaves, the operation runs to its end, as over a socket.

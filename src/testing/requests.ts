@@ -1,3 +1,4 @@
+import { clearTimeout, setTimeout } from 'node:timers' // the globals may be fake
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { decodeSegment, readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
@@ -43,7 +44,6 @@ export class RequestLog {
   #count = 0 // of those no longer in flight
   #size = 0
   readonly #budget: Budget
-  #clearedAt = 0
   #isClosed = false
 
   /** @param budget That of several logs: what they take together. */
@@ -65,7 +65,6 @@ export class RequestLog {
     this.#requests.clear()
     this.#count = 0
     this.#grow(-this.#size)
-    this.#clearedAt = performance.now()
   }
 
   close(): void {
@@ -128,12 +127,15 @@ export class RequestLog {
     this.#requests.set(head, undefined)
   }
 
-  /** Adds a request, unless it could not be read or began before the last `clear`. */
+  readonly forget = (head: RequestHead): void => {
+    this.#requests.delete(head)
+  }
+
+  /** Adds a request, unless it could not be read or has been forgotten. */
   add(record: RequestOutcome): void {
     const { head, operation = '', key = null, content = NO_BODY } = record
-    const { reply, started = 0, ms } = record
-    if (head === undefined) return
-    if (started < this.#clearedAt) return void this.#requests.delete(head)
+    const { reply, ms } = record
+    if (head === undefined || !this.#requests.has(head)) return
     const redact = this.#redact
     const { path, query } = readTarget(head.target)
     const { parameters, members } = violationsOf(operation, query, content)
@@ -171,7 +173,7 @@ export class RequestLog {
   }
 
   /** Drops the oldest while less than an eighth of the budget is free. */
-  makeRoom(): void {
+  dropOldest(): void {
     const budget = this.#budget
     this.#dropOldestWhile(() => budget.bytes > (budget.maxBytes * 7) / 8)
   }

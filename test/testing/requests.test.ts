@@ -134,6 +134,34 @@ test('requests are in the order of arrival, and a delay counts', async (t) => {
   assert.ok((petstore.requests[2]?.duration ?? 0) > 18)
 })
 
+test('requests that wait in a pipeline are in flight, and keep their place', async (t) => {
+  const petstore = await start(t)
+  petstore.inject({ operation: 'listPets', delay: 600_000 })
+  const client = await open(t, petstore, get('/v1/pets?a') + get('/v1/pets?b'))
+  while (petstore.pendingFaults.length > 0) await turn()
+  await send(petstore, 'GET', '/v1/pets?c')
+  const miss = petstore.waitForRequests(2, { timeout: 0 })
+  await assert.rejects(miss, /\?a in flight\n.*\?b in flight\n.*\?c 200/)
+  petstore.clearFaults()
+  await client.read().catch(() => {})
+  await petstore.waitForRequests(3, { timeout: 600_000 })
+  assert.deepEqual(queries(petstore), ['a', 'b', 'c'])
+})
+
+test('requests are recorded whatever the clock says, as under fake timers', async (t) => {
+  const petstore = createPetstore()
+  petstore.clearRequests()
+  t.mock.method(performance, 'now', () => 0)
+  await call(petstore, '/v1/pets', petstore.headers)
+  assert.deepEqual(outcomesOf(petstore), ['listPets 200'])
+})
+
+test('probes are not recorded, and not in flight', async (t) => {
+  const petstore = await start(t)
+  for (const path of ['/livez', '/readyz']) await send(petstore, 'GET', path)
+  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), /none came$/)
+})
+
 test('a client that leaves ends its request at once, and its operation goes on', async (t) => {
   const logStream = new FakeStream()
   const petstore = await start(t, { delay: 600_000, log: 'json', logStream })
