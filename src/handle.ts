@@ -34,7 +34,7 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
-  #closed: Tenant | undefined // of its key
+  #closed: Tenant | undefined // of its key, once it is closed
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -113,7 +113,7 @@ export class PetstoreHandle implements Petstore {
   readonly inject = (fault: Fault): void => this.#tenant.faults.inject(fault)
   readonly clearFaults = (): void => this.#tenant.faults.clear()
   readonly clearRequests = (): void => this.#tenant.requestLog.clear()
-  readonly waitForRequests: Petstore['waitForRequests'] = (count, options) =>
+  readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) =>
     this.#tenant.requestLog.waitFor(count, options)
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
@@ -128,8 +128,7 @@ export class PetstoreHandle implements Petstore {
     check('drain', drain, DRAIN)
     const { stores, context, log } = this.#core
     if (this.#isOfKey) {
-      this.#closed = this.#tenant
-      stores?.close(this.apiKey)
+      this.#closed ??= stores?.close(this.apiKey)
       return 0
     }
     context.isDraining = true

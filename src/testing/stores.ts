@@ -70,7 +70,7 @@ export class Stores implements Budget {
     this.#newBytes = newBytes
     // Drops requests of the longest unused key first.
     const makeRoom = () => {
-      for (const { requestLog } of this.#tenants.values()) requestLog.makeRoom()
+      for (const { requestLog } of this.#tenants.values()) requestLog.dropOldest()
     }
     this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
   }
@@ -104,14 +104,15 @@ export class Stores implements Budget {
     }
   }
 
-  /** Closes the tenant of a key, if it has one. The next use of the key opens another. */
-  close(key: string): void {
+  /** Closes the tenant of a key, if one is open, and returns it. The next use opens another. */
+  close(key: string): Tenant | undefined {
     const tenant = this.#tenants.get(key)
-    if (tenant === undefined) return
+    if (tenant === undefined) return undefined
     this.#tenants.delete(key)
     void closeTenant(tenant)
     tenant.requestLog.clear()
     this.bytes -= TENANT_OVERHEAD
+    return tenant
   }
 
   closeAll(): void {

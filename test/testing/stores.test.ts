@@ -172,6 +172,28 @@ test('a store that is closed ends waits and delays, and its key then opens anoth
   assert.throws(() => ann.replaceKeys([ANN]), { name: 'TypeError', code: 'invalid_option' })
 })
 
+test('closing a handle again, or one without a store, closes no other store', async () => {
+  const petstore = createPetstore({ storePerKey: true, maxStore: STORE_BYTES + 2 * BYTES_OF_REX })
+  const ann = petstore.of(ANN)
+  await ann.add([REX])
+  await ann.close()
+  await petstore.of(ANN).add([LUNA])
+  await ann.close()
+  await petstore.of(BEN).close()
+  assert.deepEqual(namesIn(petstore.of(ANN)), ['Luna'])
+  assert.deepEqual(namesIn(ann), ['Rex'])
+})
+
+test('a handle whose key was removed rejects a wait, and can be closed', async () => {
+  const petstore = createPetstore({ storePerKey: true, apiKeys: [ANN, BEN] })
+  const ann = petstore.of(ANN)
+  await ann.add([REX])
+  petstore.replaceKeys([BEN])
+  const rejected = ann.waitForRequests(1)
+  await assert.rejects(rejected, { code: 'invalid_option' })
+  assert.equal(await ann.close(), 0)
+})
+
 test('what a store takes is free once it is closed, even if a create ends later', async (t) => {
   const { petstore, stores } = await launch({ storePerKey: true, pets: [REX] })
   t.after(() => petstore.close())
