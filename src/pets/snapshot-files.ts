@@ -27,6 +27,7 @@ export class SnapshotFiles {
   readonly #newPath: string
   readonly #journalPath: string
   #lock: Lock
+  #holding: Promise<void> | undefined // shared, or a server would compete with itself
   #journal: FileHandle | undefined
   #acknowledgedEnd = 0 // of the last acknowledged line of the journal
   #foldedEnd = 0 // end of the journal when the latest snapshot was begun
@@ -164,7 +165,14 @@ export class SnapshotFiles {
   }
 
   /** Takes the lock again if it was removed. Throws if another server has it. */
-  async #holdLock(): Promise<void> {
+  #holdLock(): Promise<void> {
+    this.#holding ??= this.#retakeLock().finally(() => {
+      this.#holding = undefined
+    })
+    return this.#holding
+  }
+
+  async #retakeLock(): Promise<void> {
     if (await this.#lock.isHeld()) return
     const taken = await takeLock(this.path)
     await this.#lock.release()

@@ -103,10 +103,11 @@ export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promi
   if (foreignLine === undefined) return
   memory.reset([])
   const bytes = await file.readFile()
-  const items = naming(`from line ${foreignLine} on`, () => itemsIn(parseJsonBytes(bytes)))
-  for (const [index, item] of items.entries()) {
-    naming(`item ${index + 1}`, () => memory.keep(readDraft(item)))
-  }
+  naming(`from line ${foreignLine} on`, () => {
+    for (const [index, item] of itemsIn(parseJsonBytes(bytes)).entries()) {
+      naming(`item ${index + 1}`, () => memory.keep(readDraft(item)))
+    }
+  })
 }
 
 /** Adds pets up to a line that this server would not write, and returns its number, if any. */

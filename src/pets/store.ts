@@ -28,8 +28,8 @@ const WARN_AT = 0.8
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees this many bytes, but none of the given store, which needs them for its first pet. */
-  makeRoom?(bytes: number, store?: LocalStore): void
+  /** Frees at least this many bytes if it can, but none of the given store. */
+  makeRoom?(bytes: number, kept?: LocalStore): void
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
@@ -95,8 +95,8 @@ export class MemoryStore implements LocalStore {
   add(pet: Seed): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    if (this.size === this.#initialSize && !this.hasRoom(draft))
-      this.#budget.makeRoom?.(bytesOf(draft), this)
+    const isFirst = this.size === this.#initialSize // only for this one, others have to go
+    if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(bytesOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 

@@ -214,7 +214,7 @@ test('reads files of several MiB, with a long line among short ones', async (t) 
   }
 })
 
-const ID_RULE = /json: item 1: id must be an integer from 1 to 999999999999999$/
+const ID_RULE = /json: from line 1 on: item 1: id must be an integer from 1 to 999999999999999$/
 const NOT_UTF8 = Buffer.from('[{"id":1,"name":"\xff","categoryId":1}]', 'latin1')
 const NOT_UTF8_LINES = Buffer.from(FILE.replace('Rex', '\xff'), 'latin1')
 const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
@@ -234,8 +234,12 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
   ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
   ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
   ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
-  ['an id again', SAME_ID.replaceAll('\n', ' '), /json: item 2: the id 1 must be above 1, the one/],
-  ['a pet that is not valid', NAMELESS, /json: item 2: name must be a string$/],
+  [
+    'an id again',
+    SAME_ID.replaceAll('\n', ' '),
+    /json: from line 1 on: item 2: the id 1 must be above 1/,
+  ],
+  ['a pet that is not valid', NAMELESS, /json: from line 3 on: item 2: name must be a string$/],
   ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
   ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
   ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],

@@ -72,15 +72,17 @@ test('additions during a reset do not hold it up', async () => {
   await store.close()
 })
 
-/** How many of 80 pages a store keeps for the next request. */
+/** How many of 80 pages a store still has, from the last one back. */
 function pagesKept(store: MemoryStore): number {
   for (let id = 1; id <= 100; id++) store.add(REX)
   const queries = Array.from({ length: 80 }, (_, after) => ({ limit: 10, after }))
-  return queries.filter((query) => store.page(query) === store.page(query)).length
+  const pages = queries.map((query) => store.page(query))
+  return 79 - queries.findLastIndex((query, at) => store.page(query) !== pages[at])
 }
 
 test('a store keeps pages, also once it has dropped the first for want of room', () => {
-  assert.equal(pagesKept(new MemoryStore(80_000)), 80)
+  const kept = pagesKept(new MemoryStore(160_000))
+  assert.ok(kept > 1 && kept < 80, `${kept}`)
 })
 
 test('stores with a common limit keep no pages, which it does not count', () => {
