@@ -23,16 +23,22 @@ export interface Pet extends NewPet {
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>
 
-/** Which pets to list: at most `limit`, 1 to 100, with ids above `after`, of at most 15 digits. */
+/** Which pets to list. */
 export interface PageQuery {
+  /** At most this many, 1 to 100. */
   readonly limit: number
+  /** Only ids above this one, of at most 15 digits. */
   readonly after: number
   /** Only pets of this status; any by default. */
   readonly status?: PetStatus
 }
 
-/** A page: its JSON array, and the id to continue after; undefined on the last page. */
-export type Page = Readonly<{ json: string; next: number | undefined }>
+export interface Page {
+  /** The JSON array of its pets. */
+  readonly json: string
+  /** The id to continue after; undefined on the last page. */
+  readonly next: number | undefined
+}
 
 /** The new pet's id and JSON, or why it was not added; with `outcome_unknown` it may have been. */
 export type Added =

@@ -153,7 +153,9 @@ test('the greeting says that each key has a store, where the server gives it one
   const { process, url } = await serve(t, flags, { isTTY: true })
   const { text } = process.stdout
   assert.ok(text.startsWith(`Open ${new URL('/', url)}\n\n`), text)
-  assert.match(text, /\nIts test controls listen on http/)
+  assert.match(text, /\nIts test controls, which need a key, listen on http/)
+  const configured = await serve(t, ['--store-per-key', '--api-key', KEY], { isTTY: true })
+  assert.match(configured.process.stdout.text, /Each .* of its own. With one in \$KEY:\n/)
   const [, key = ''] = /own\. Choose any of 8 .*\n\n +curl .*Bearer ([\w-]+)"/.exec(text) ?? []
   for (const each of [key, 'any-other-key']) assert.equal(await statusWith({ url }, each), 200)
   await process.stdout.until(/ valid keys: any, pets in each store: 0, /)

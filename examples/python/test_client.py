@@ -17,7 +17,7 @@ def setUpModule():
     server = subprocess.Popen([*COMMAND.split(), KEY], stdout=subprocess.PIPE)
     started = json.loads(server.stdout.readline())  # once it listens, the log says where
     url, control_url = started["url"], started["controlUrl"]
-    threading.Thread(target=server.stdout.read, daemon=True).start()  # a full pipe would stop it
+    threading.Thread(target=server.stdout.read, daemon=True).start()  # keeps the pipe empty
 
 
 def tearDownModule():

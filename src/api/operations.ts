@@ -12,7 +12,6 @@ export interface Context {
   readonly store: Store & Partial<LocalStore>
   readonly basePath: string
   readonly page: boolean
-  readonly strict: boolean
   readonly keyring: Pick<Keyring, 'isAnyKeyValid'>
   getPetState: GetPetState
   isDraining: boolean

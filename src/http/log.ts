@@ -166,11 +166,12 @@ function textMember(name: string, value: string | number | undefined): string {
 
 function otherMembers(request: RequestOutcome, redact: Redact, show: typeof textMember): string {
   const { headers } = request.head ?? {}
+  const { code } = request.reply ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
   return (
     show('operation', request.operation) +
-    show('code', request.reply?.code) +
+    show('code', code && redact(code)) +
     show('key', request.key) +
     show('requestId', requestId && redact(requestId)) +
     show('remote', request.remote) +

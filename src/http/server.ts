@@ -2,12 +2,14 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+// The globals may be the fake timers of a test.
+import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { type Connection, Connections, requestClassOf, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
-import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
+import { isInHead, malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
 const MAX_TURNS = 1_000 // so that a flooded listener stops too
@@ -19,7 +21,7 @@ export class HttpServer {
   readonly #server: Server
   readonly #connections: Connections
   #accepted = 0 // connections
-  #isQuiet = true // no request since the last check of a stop
+  #received = 0 // requests
   #cutOff = 0 // requests
 
   constructor(service: Service, options: ServerOptions) {
@@ -43,8 +45,7 @@ export class HttpServer {
     }
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
-      const isHead = error.rawPacket?.toString('latin1', 0, 5) === 'HEAD ' // nothing else tells
-      this.#fail(socket, problemOf(error), error.reason ?? error.message, isHead)
+      this.#fail(socket, problemOf(error), error.reason ?? error.message, isInHead(error))
     })
   }
 
@@ -77,11 +78,14 @@ export class HttpServer {
     for (const { latest } of this.#connections.open.values()) {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }
-    this.#isQuiet = true
+    let received = this.#received
     const timer = setTimeout(() => this.#cutOffAll(), drain)
+    const checkIdle = () => {
+      if (this.#received === received) this.#closeIdle()
+      received = this.#received
+    }
     // An immediate runs after pending reads.
-    const closeIdle = () => setImmediate(() => this.#closeIdle())
-    const idleChecks = setInterval(closeIdle, this.#options.drainInterval)
+    const idleChecks = setInterval(() => setImmediate(checkIdle), this.#options.drainInterval)
     await closed
     clearTimeout(timer)
     clearInterval(idleChecks)
@@ -100,15 +104,14 @@ export class HttpServer {
   }
 
   /**
-   * Closes idle connections if no request has come since the last call. A proxy that has not
-   * noticed the stop may be sending on any of them, and would lose its request. Every late request
-   * gets `Connection: close`, so this terminates.
+   * Closes idle connections. Not while requests come: a proxy that has not noticed the stop may be
+   * sending on any of them, and would lose its request. Every late request gets
+   * `Connection: close`, so this terminates.
    */
   #closeIdle(): void {
     for (const { socket, isIdle } of this.#connections.open.values()) {
-      if (isIdle && this.#isQuiet) socket.destroySoon()
+      if (isIdle) socket.destroySoon()
     }
-    this.#isQuiet = true
   }
 
   #cutOffAll(): void {
@@ -120,7 +123,7 @@ export class HttpServer {
   }
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
-    this.#isQuiet = false
+    this.#received++
     const connection = this.#connections.open.get(req.socket)
     // Only on Bun. Elsewhere, requestClassOf() makes it a CONNECT, which #refuseTunnel() gets.
     if (connection === undefined || connection.isEnding) return void req.resume()

@@ -69,10 +69,10 @@ function routeOf([method, path, task]: Row): Route {
       if (body === undefined) return { status: 204 }
       return { status: method === 'POST' ? 201 : 200, body }
     } catch (error) {
-      const [, row] = Object.entries(ERRORS).find(([code]) => hasCode(error, code)) ?? []
-      if (row === undefined) throw error // a bug
-      const [status, code = CODES[status]] = row
-      return errorReply(status, code, messageOf(error))
+      for (const [known, [status, code = CODES[status]]] of Object.entries(ERRORS)) {
+        if (hasCode(error, known)) return errorReply(status, code, messageOf(error))
+      }
+      throw error // a bug
     }
   }
   return { method, path, operation: path, handle }

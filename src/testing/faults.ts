@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { EventEmitter, once, setMaxListeners } from 'node:events'
+import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
 import { isRecord } from '../guards.ts'
@@ -27,7 +27,7 @@ function isFree(name: string): boolean {
 const HEADERS = rule(
   'an object of valid header names and values, except those that the server sends itself',
   (value): value is Record<string, string> =>
-    isRecord(value) && !Array.isArray(value) && Object.values(value).every(isString),
+    isRecord(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),
   (headers) =>
     Object.entries(headers).every(([name, value]) => isFree(name) && HEADER_VALUE.test(value)),
 )
@@ -54,7 +54,7 @@ const RULES = {
 function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, RULES)
   const fault: Partial<Record<keyof Fault, unknown>> = input
-  const { operation, petId, rate, seed, status, delay, hangUp, body } = fault
+  const { operation, petId, status, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
   const ofError = [fault.code, fault.message, fault.headers, fault.retryAfter]
   check('operation', operation, RULES.operation)
@@ -68,8 +68,6 @@ function checkFault(input: unknown): asserts input is Fault {
   const hasRetryAfter = Object.keys(fault.headers ?? {}).some((name) => /^retry-after$/i.test(name))
   if (fault.retryAfter !== undefined && hasRetryAfter)
     throw misuse('retryAfter must be without Retry-After among the headers')
-  if (seed !== undefined && rate === undefined && !Array.isArray(delay))
-    throw misuse('seed must be with a rate or a delay of [min, max]')
 }
 
 interface Pending {
@@ -86,8 +84,7 @@ export class Faults {
   #cleared = new AbortController()
   #count = 0
   #resets = 0
-  #resetting = 0 // resets that go on
-  readonly #progress = new EventEmitter().setMaxListeners(0)
+  #resetting: Promise<unknown> | undefined // settles when all resets so far are over
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -123,16 +120,13 @@ export class Faults {
    * Resets the pets, then drops the pending faults and hangs up on every delayed request. One whose
    * delay ends meanwhile waits for the outcome, so that it cannot add a pet to the fresh ones.
    */
-  async reset(resetPets: () => Promise<void>): Promise<void> {
-    this.#resetting++
-    try {
-      await resetPets()
+  reset(resetPets: () => Promise<void>): Promise<void> {
+    const reset = resetPets().then(() => {
       this.#resets++
       this.clear()
-    } finally {
-      this.#resetting--
-      this.#progress.emit('reset')
-    }
+    })
+    this.#resetting = Promise.allSettled([this.#resetting, reset])
+    return reset
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
@@ -145,10 +139,18 @@ export class Faults {
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     if (fault.hangUp || (signal.aborted && fault.delay !== undefined)) return undefined
-    while (ms > 0 && this.#resetting > 0) await once(this.#progress, 'reset')
+    if (ms > 0) await this.#resetsEnd()
     if (ms > 0 && this.#resets > resets) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
+  }
+
+  async #resetsEnd(): Promise<void> {
+    let ended
+    while (ended !== this.#resetting) {
+      ended = this.#resetting
+      await ended // meanwhile, another may begin
+    }
   }
 
   /** The first fault that applies. Counts the request for each matching fault up to that one. */

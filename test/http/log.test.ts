@@ -205,6 +205,15 @@ for (const log of ['json', 'text'] as const) {
     assert.equal(line.split('[key]').length, 6)
   })
 
+  test(`redacts a key in the code of a fault (${log})`, async () => {
+    const logStream = new FakeStream()
+    const petstore = createPetstore({ apiKeys: [KEY], log, logStream })
+    petstore.inject({ operation: '*', status: 500, code: KEY })
+    await petstore.fetch(`${petstore.url}/pets`, petstore)
+    await logStream.until(/listPets.*\[key\]/)
+    assert.doesNotMatch(logStream.text, new RegExp(KEY))
+  })
+
   test(`redacts a key in an event (${log})`, async () => {
     const logStream = new FakeStream()
     const petstore = createPetstore({ apiKeys: [KEY], log, logStream })
