@@ -58,7 +58,7 @@ export class Exchange implements Received {
     this.#connection?.touch()
     this.res.on('close', () => this.end()) // the client may leave meanwhile
     if (this.req.readableFlowing === null) this.req.resume() // nobody reads it, so drop it
-    void reply.then((settled) => this.#respond(settled)) // readBody() never rejects, so dispatch() does not
+    void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
 
   /** Sends the last response of the connection. */
