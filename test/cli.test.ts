@@ -14,14 +14,21 @@ import { DEFAULTS } from '../src/options.ts'
 import { type Ended, FakeProcess, run, serve } from './executable.ts'
 import { listen, open, postHead, REX } from './http/raw.ts'
 import { Running } from './process.ts'
-import { assertLast, assertNext, check, type RawConnection, send, start } from './support.ts'
+import {
+  assertLast,
+  assertNext,
+  check,
+  portOf,
+  type RawConnection,
+  send,
+  start,
+} from './support.ts'
 import { AUTHORIZATION, bearer, folderOf, freePort, KEY, temporaryFile } from './support.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
 const interfaces = Object.values(networkInterfaces()).flat()
 const hasNoIpv6 = interfaces.every((some) => some?.address !== '::1')
 const others = interfaces.filter((some) => some?.internal === false && some.family === 'IPv4')
-const portOf = ({ url }: { url: string }) => new URL(url).port
 const ended = (status: number, line: string): Ended => {
   return { status, stdout: '', stderr: `petstore-server: ${line}\n` }
 }
@@ -65,7 +72,7 @@ const noFolder = (path: string) =>
   `${path} must be in a folder that exists, and that this user may write to`
 
 test('names what it cannot open, says why in words, and exits 1', async (t) => {
-  const inUse = portOf(await start(t))
+  const inUse = `${portOf(await start(t))}`
   const snapshot = `${folderOf(t)}/none/pets.json`
   const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
   const noHost = 'getaddrinfo ENOTFOUND none.invalid'
@@ -266,7 +273,7 @@ describe('--healthcheck', () => {
   test('reads only the host and the port, and no file', async (t) => {
     const files = ['--api-keys-file', '/no', '--seed', '/no', '--snapshot', '/no/no']
     const flags = ['--max-body', 'x', '--api-key', 'short', '--base-path', '/']
-    const PORT = portOf(await start(t))
+    const PORT = `${portOf(await start(t))}`
     const env = { PORT, PETSTORE_DEMO: '?', PETSTORE_DRAIN: 'x', PETSTORE_API_KEYS_FILE: '/no' }
     assert.deepEqual(await run(['--healthcheck', ...files, ...flags], env), isReady)
     const mustBe = '--port "x" must be an integer from 0 to 65535'
@@ -299,7 +306,7 @@ describe('--healthcheck', () => {
         t.after(() => socket.destroy())
       })
       const url = await listen(t, server)
-      const { status, stderr } = await ready(portOf({ url }))
+      const { status, stderr } = await ready(`${portOf({ url })}`)
       assert.equal(status, 1, response)
       assert.match(stderr, new RegExp(`^petstore-server: not ready: ${url}/readyz: ${shown}\n$`))
     }

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { watch } from 'node:fs/promises'
@@ -7,7 +6,7 @@ import { Agent } from 'node:http'
 import { basename, dirname } from 'node:path'
 import { test } from 'node:test'
 import { run, Running } from './process.ts'
-import { folderOf, KEY, listAll, Random, send } from './support.ts'
+import { folderOf, KEY, listAll, Random, SEED, send } from './support.ts'
 
 const CLIENTS = 32
 
@@ -15,9 +14,8 @@ const CLIENTS = 32
 // must be there exactly as in its response, under its own id. Half of the kills come after some
 // responses, a quarter while the server stops and writes the snapshot, and a quarter in a start.
 export function testCrashes(command: readonly string[], rounds: number): void {
-  const seed = Number(process.env['SEED'] ?? randomInt(2 ** 31))
-  test(`acknowledged pets survive kill -9, ${rounds} times (SEED=${seed})`, async (t) => {
-    const random = new Random(seed)
+  test(`acknowledged pets survive kill -9, ${rounds} times (SEED=${SEED})`, async (t) => {
+    const random = new Random(SEED)
     const file = `${folderOf()}/pets.json`
     const acknowledged = new Map<number, string>()
     const serve = [...command, '--snapshot', file]

@@ -10,9 +10,9 @@ import { Client } from './conformance/client.ts'
 import { checkTranscript, readTranscripts } from './conformance/transcript.ts'
 import { BEARER, chunk, CHUNKED, get, HOST, open, request } from './http/raw.ts'
 import type { Answer, Expected } from './support.ts'
-import { assertError, assertLast, assertNext, check, FakeStream } from './support.ts'
+import { assertError, assertLast, assertNext, check } from './support.ts'
 import { AUTHORIZATION, bearer, folderOf, KEY, petsIn, send } from './support.ts'
-import { start, temporaryFile } from './support.ts'
+import { start, startLogging, temporaryFile } from './support.ts'
 
 const REX = { name: 'Rex', categoryId: 1, status: 'sold' } as const
 const BODY = JSON.stringify(REX)
@@ -155,8 +155,7 @@ test('answers 503 while the disk fails, adds nothing, and goes on reading', asyn
 
 for (const [when, delay] of Object.entries({ 'at once': 0, 'after a delay': 1 })) {
   test(`answers 500 if an operation throws ${when}, and tells only the log why`, async (t) => {
-    const logStream = new FakeStream()
-    const petstore = await start(t, { log: 'json', logStream, delay })
+    const { petstore, logStream } = await startLogging(t, 'json', { delay })
     const bug = t.mock.method(MemoryStore.prototype, 'page', () => {
       throw new Error('the secret')
     })

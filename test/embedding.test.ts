@@ -6,11 +6,10 @@ import * as petstoreServer from '../src/index.ts'
 import { type NewPet, type Pet, type Petstore } from '../src/index.ts'
 import { Running } from './process.ts'
 import { bearer, check, FakeStream, folderOf, freePort } from './support.ts'
-import { KEY, outcomesOf, send, start } from './support.ts'
+import { KEY, outcomesOf, portOf, send, start } from './support.ts'
 
 const { createPetstore, startPetstore } = petstoreServer
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' } // 152 bytes of the store
-const portOf = (url = '') => Number(new URL(url).port)
 
 /** The pets that are on disk: a petstore reads a copy of the files, as after a crash. */
 async function keptIn(t: TestContext, snapshot: string): Promise<Pet[]> {
@@ -176,7 +175,7 @@ test('petstores share a log stream: one listener, and every line', async () => {
 
 test('an address in use leaves nothing open, and close() frees both ports at once', async (t) => {
   const snapshot = `${folderOf(t)}/pets.json`
-  const port = portOf((await start(t)).url)
+  const port = portOf(await start(t))
   const message = `Cannot listen on 127.0.0.1:${port}: the port is in use`
   const error = { code: 'EADDRINUSE', message }
   await assert.rejects(startPetstore({ snapshot, controlPort: 0, port }), error)

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { createPetstore, type NewPet, type Store } from '../src/index.ts'
 import { MemoryStore } from '../src/pets/store.ts'
 import { DEMO_PETS } from './demo.ts'
-import { assertError, check, FakeStream, KEY, send, start } from './support.ts'
+import { assertError, check, KEY, portOf, send, start, startLogging } from './support.ts'
 import { assertConforms } from './verify.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 2n ** 62n, status: 'sold' }
@@ -32,10 +32,8 @@ class SlowStore implements Store {
   }
 }
 
-async function serve(t: TestContext, store: Store, pets: readonly NewPet[] = []) {
-  const logStream = new FakeStream()
-  return { petstore: await start(t, { store, pets, log: 'text', logStream }), logStream }
-}
+const serve = (t: TestContext, store: Store, pets: readonly NewPet[] = []) =>
+  startLogging(t, 'text', { store, pets })
 
 test('a store that answers by promises keeps every rule, over a socket', async (t) => {
   const pets = [...DEMO_PETS, ...DEMO_PETS]
@@ -174,7 +172,7 @@ test('startPetstore() fills it before it resolves, and rejects if it cannot', as
 test('a store that cannot be closed does not hide why the start failed', async (t) => {
   const store = new SlowStore()
   store.close = () => assert.fail('the disk is on fire')
-  const port = Number(new URL((await start(t)).url).port)
+  const port = portOf(await start(t))
   await assert.rejects(start(t, { store, port }), { code: 'EADDRINUSE' })
 })
 

@@ -1,14 +1,12 @@
 // Random requests, each checked against the contract and the decisions, and broken ones.
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import { Agent } from 'node:http'
 import { test } from 'node:test'
 import type { Petstore } from '../src/types.ts'
 import { get, post, postChunked } from './http/raw.ts'
 import type { Expected } from './support.ts'
-import { check, listAll, Random, RawConnection, start, words } from './support.ts'
+import { check, listAll, Random, RawConnection, SEED, start, words } from './support.ts'
 
-const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const random = new Random(SEED)
 const STATUSES = ['available', 'pending', 'sold'] as const
 const REQUESTS = 10_000

@@ -14,9 +14,17 @@ import type { Limits } from '../src/http/limits.ts'
 import { launch } from '../src/petstore.ts'
 import type { Petstore, StartOptions } from '../src/types.ts'
 
+/** Repeats a random test that failed: each prints its own. */
+export const SEED: number = Number(process.env['SEED'] ?? randomInt(2 ** 31))
+
 /** The key of every petstore that a test starts. */
 export const KEY = 'key-of-the-tests'
 export const AUTHORIZATION: string = `Bearer ${KEY}`
+
+export const JSON_HEADERS: Record<string, string> = {
+  authorization: AUTHORIZATION,
+  'content-type': 'application/json',
+}
 
 export function bearer(key: string): { authorization: string } {
   return { authorization: `Bearer ${key}` }
@@ -38,6 +46,16 @@ export async function start(
   return petstore
 }
 
+/** Starts a petstore, and keeps what it logs. */
+export async function startLogging(
+  t: TestContext,
+  log: 'json' | 'text',
+  options: StartOptions = {},
+): Promise<{ petstore: Petstore; logStream: FakeStream }> {
+  const logStream = new FakeStream()
+  return { logStream, petstore: await start(t, { ...options, log, logStream }) }
+}
+
 const FOLDER = mkdtempSync(join(tmpdir(), 'petstore-'))
 process.once('exit', () => rmSync(FOLDER, { recursive: true, force: true }))
 
@@ -55,6 +73,10 @@ export async function freePort(): Promise<number> {
     server.close()
     if (isFree !== undefined) return port
   }
+}
+
+export function portOf({ url }: { url: string }): number {
+  return Number(new URL(url).port)
 }
 
 export interface Answer {
@@ -120,6 +142,13 @@ export function assertError(answer: Answer, status: number, code: string, label 
 /** The operation and the status of each recorded request. */
 export function outcomesOf({ requests }: Pick<Petstore, 'requests'>): string[] {
   return requests.map(({ operation, status }) => `${operation} ${status}`)
+}
+
+/** Resolves once a request is in flight. */
+export async function untilInFlight(petstore: Petstore): Promise<void> {
+  const one = petstore.requests.length + 1
+  const miss = await petstore.waitForRequests(one, { timeout: 0 }).catch(String)
+  if (!String(miss).includes('in flight')) await untilInFlight(petstore)
 }
 
 export type Expected = number | `${number} ${string}`

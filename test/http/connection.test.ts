@@ -4,8 +4,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Expected } from '../support.ts'
-import { assertLast, assertNext, check, folderOf, Random } from '../support.ts'
-import { FakeStream, RawConnection, send, start } from '../support.ts'
+import { assertLast, assertNext, check, folderOf, Random, SEED } from '../support.ts'
+import { RawConnection, send, start, startLogging } from '../support.ts'
 import { BEARER, chunk, CHUNKED, get, HOST } from './raw.ts'
 import { open, post, postChunked, postHead, request, REX } from './raw.ts'
 
@@ -32,10 +32,8 @@ describe('one connection', within, () => {
     })
   }
 
-  test('gives the same responses wherever the bytes are split', async (t) => {
-    const seed = Number(process.env['SEED'] ?? Date.now() % 2 ** 31)
-    t.diagnostic(`SEED=${seed}`)
-    const random = new Random(seed)
+  test(`gives the same responses wherever the bytes are split (SEED=${SEED})`, async (t) => {
+    const random = new Random(SEED)
     const petstore = await start(t, { pets: TWO_PETS })
     const chunked = postChunked(`1\r\n{\r\n2;a=b\r\n}}\r\n0\r\n\r\n`)
     const good = get() + get('/v1/pets/2') + get('/nowhere')
@@ -217,9 +215,8 @@ describe('pipelined requests', within, () => {
   const PIPELINE = get('/v1/pets?limit=1').repeat(101)
 
   test('are answered in order while at most 100 wait, or else the connection closes', async (t) => {
-    const logStream = new FakeStream()
     const snapshot = `${folderOf(t)}/pets.json`
-    const petstore = await start(t, { snapshot, log: 'text', logStream })
+    const { petstore, logStream } = await startLogging(t, 'text', { snapshot })
     await petstore.add(Array(100).fill(TWO_PETS[0]))
     const connection = new RawConnection(t, petstore)
     for (const count of [99, 100]) {

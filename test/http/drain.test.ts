@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
-import { assertLast, assertNext, FakeStream, RawConnection, start } from '../support.ts'
+import { assertLast, assertNext, portOf, RawConnection, start, startLogging } from '../support.ts'
 import { get, HOST, open, post, postHead, request, REX } from './raw.ts'
 
 // Milliseconds that no test waits for: the tests time out sooner.
@@ -42,9 +42,9 @@ async function openStalled(t: TestContext, petstore: Petstore, more = ''): Promi
 }
 
 /** Resolves once nobody listens any more. */
-async function refused({ url }: { url: string }): Promise<void> {
+async function refused(petstore: { url: string }): Promise<void> {
   for (;;) {
-    const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    const socket = connect(portOf(petstore), '127.0.0.1')
     const [opened] = await Promise.allSettled([once(socket, 'connect')])
     socket.destroy()
     if (opened.status === 'rejected') return
@@ -96,8 +96,7 @@ describe('close()', within, () => {
   })
 
   test('waits for a request in flight, and ignores what follows it', async (t) => {
-    const logStream = new FakeStream()
-    const petstore = await start(t, { log: 'json', logStream })
+    const { petstore, logStream } = await startLogging(t, 'json')
     const connection = await openInFlight(t, petstore)
     const closing = petstore.close(LONG)
     await refused(petstore)
@@ -141,8 +140,7 @@ describe('close()', within, () => {
 
   for (const [what, bytes] of Object.entries({ 'a request': post(), garbage: 'garbage\r\n\r\n' })) {
     test(`ignores ${what} on a connection that it has closed`, async (t) => {
-      const logStream = new FakeStream()
-      const petstore = await start(t, { log: 'json', logStream })
+      const { petstore, logStream } = await startLogging(t, 'json')
       const connection = await openIdle(t, petstore)
       const closing = petstore.close(LONG)
       await connection.closed
@@ -232,8 +230,7 @@ describe('beyond maxConnections', within, () => {
   })
 
   test('the log says how many connections were dropped, once in ten seconds', async (t) => {
-    const logStream = new FakeStream()
-    const petstore = await start(t, { maxConnections: 2, log: 'json', logStream })
+    const { petstore, logStream } = await startLogging(t, 'json', { maxConnections: 2 })
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const server = await serverOf(t, petstore)
     await openIdle(t, petstore)

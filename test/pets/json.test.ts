@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import { test } from 'node:test'
 import { parseJson, parseJsonBytes } from '../../src/pets/json.ts'
 import { validateNewPet } from '../../src/pets/pet.ts'
-import { Random, words } from '../support.ts'
+import { Random, SEED, words } from '../support.ts'
 
-const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const LONG = '9007199254740993'
 
 function parsed(text: string): unknown {

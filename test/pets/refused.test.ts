@@ -1,15 +1,13 @@
 // Lets additions and resets fail in each of their steps. What was refused must not be seen after a
 // kill, nor after a cut of power.
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import fs from 'node:fs'
 import { test } from 'node:test'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
-import { folderOf, Random } from '../support.ts'
+import { folderOf, Random, SEED } from '../support.ts'
 import { Disk, fill, read } from '../system/power-cut-disk.ts'
 
-const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const IMAGES = Number(process.env['IMAGES'] ?? 100)
 const CUTS = 4
 const [DATA, IMAGE, RECORD] = [folderOf(), folderOf(), `${folderOf()}/record`]

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { open as openFile, watch } from 'node:fs/promises'
@@ -11,10 +10,9 @@ import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
 import { run } from '../process.ts'
-import { folderOf, Random, send } from '../support.ts'
+import { folderOf, Random, SEED, send } from '../support.ts'
 import { mayMount } from '../system/packages.ts'
 
-const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const REX: NewPet = { name: 'Rex', categoryId: 7, status: 'available' }
 const PETS: NewPet[] = [
   REX,

@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict'
-import { randomInt } from 'node:crypto'
 import fs from 'node:fs'
 import { test, type TestContext } from 'node:test'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import { Running } from '../process.ts'
-import { folderOf, KEY, listAll, petsIn, Random, send, words } from '../support.ts'
+import { folderOf, KEY, listAll, petsIn, Random, SEED, send, words } from '../support.ts'
 import { Disk, fill, read } from './power-cut-disk.ts'
 import type { Event } from './power-cut-recorder.ts'
 
-const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31))
 const IMAGES = Number(process.env['IMAGES'] ?? 500)
 const FLAGS = words(`--import tsx --import ./test/system/power-cut-recorder.ts dist/main.js
   --log off --port 0 --control-port 0 --api-key ${KEY} --snapshot`)

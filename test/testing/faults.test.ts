@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore, type Fault, type OperationId, type Petstore } from '../../src/index.ts'
 import { get, open, post, REX } from '../http/raw.ts'
-import { AUTHORIZATION, check, KEY, send, start } from '../support.ts'
+import { check, JSON_HEADERS, KEY, send, start, untilInFlight } from '../support.ts'
 
 const BOTH = ['over a socket', 'in process'] as const
 type Door = (typeof BOTH)[number]
@@ -25,7 +25,6 @@ const OPERATIONS: Readonly<Record<OperationId, readonly [method: string, path: s
   listOrders: ['GET', '/store/orders'],
 }
 const NAMES: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
-const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
 
 /** Injects a fault through the door, which over a socket is the control port. */
 async function inject(petstore: Petstore, fault: Fault, door: Door): Promise<void> {
@@ -42,7 +41,7 @@ function call(
   more: RequestInit = {},
 ): Promise<Response> {
   const [method, path] = OPERATIONS[operation]
-  const init = { method, headers: HEADERS, ...(method === 'POST' && { body: REX }), ...more }
+  const init = { method, headers: JSON_HEADERS, ...(method === 'POST' && { body: REX }), ...more }
   return (door === 'in process' ? petstore.fetch : fetch)(petstore.url + path, init)
 }
 
@@ -259,11 +258,7 @@ for (const door of BOTH) {
   test(`reset() hangs up on what the option \`delay\` delays, ${door}`, async (t) => {
     const petstore = await start(t, { delay: 600_000, pets: PETS })
     const delayed = observe(call(petstore, 'createPet', door))
-    const inFlight = async (): Promise<boolean> => {
-      const miss = await petstore.waitForRequests(1, { timeout: 0 }).catch(String)
-      return String(miss).includes('in flight')
-    }
-    while (!(await inFlight())) await turn()
+    await untilInFlight(petstore)
     await petstore.reset()
     assert.match(await delayed, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
     assert.deepEqual(petstore.pets, [{ id: 1, ...PETS[0] }])
@@ -299,7 +294,7 @@ test('a request that reaches no operation uses up no fault', async (t) => {
   petstore.inject({ operation: '*', hangUp: true })
   for (const [name, row] of Object.entries(REACH_NO_OPERATION)) {
     const [status, method, path, more, body = /^P/.test(method) ? REX : null] = row
-    const init = { method, headers: { ...HEADERS, ...more }, body }
+    const init = { method, headers: { ...JSON_HEADERS, ...more }, body }
     assert.equal((await fetch(new URL(path, petstore.url), init)).status, status, name)
   }
   for (const door of BOTH) {

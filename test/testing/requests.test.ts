@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/index.ts'
 import type { Fault, Petstore, RecordedOperation, RecordedRequest } from '../../src/index.ts'
-import { assertNext, AUTHORIZATION, FakeStream, KEY, outcomesOf, send, start } from '../support.ts'
+import { assertNext, AUTHORIZATION, KEY, outcomesOf, send } from '../support.ts'
+import { start, startLogging, untilInFlight } from '../support.ts'
 import { BEARER, get, open, post as postOf, postChunked } from '../http/raw.ts'
 import { postHead, request, REX } from '../http/raw.ts'
 
@@ -100,8 +101,7 @@ test('malformed requests are recorded, but neither probes nor garbage', async (t
 })
 
 test('the status is null if the client left, its body broke, or the server hung up', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await start(t, { log: 'json', logStream })
+  const { petstore, logStream } = await startLogging(t, 'json')
   const inBody = await open(t, petstore, postHead(100, 'Expect: 100-continue'))
   await assertNext(inBody, 100)
   await inBody.write('{"name"')
@@ -163,11 +163,9 @@ test('probes are not recorded, and not in flight', async (t) => {
 })
 
 test('a client that leaves ends its request at once, and its operation goes on', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await start(t, { delay: 600_000, log: 'json', logStream })
+  const { petstore, logStream } = await startLogging(t, 'json', { delay: 600_000 })
   const client = await open(t, petstore, postOf(REX))
-  const inFlight = () => petstore.waitForRequests(1, { timeout: 0 }).catch(String)
-  while (!/POST .* in flight$/.test(String(await inFlight()))) await turn()
+  await untilInFlight(petstore)
   client.socket.destroy()
   await petstore.waitForRequests(1, { status: null, timeout: 600_000 })
   assert.deepEqual([outcomesOf(petstore), petstore.pets], [['createPet null'], []])
@@ -283,7 +281,7 @@ test('the error of a wait shows all that is in flight, and no key, also of the p
   petstore.replaceKeys([KEY])
   petstore.inject({ operation: 'createPet', delay: 600_000 })
   await open(t, petstore, postOf())
-  while (!String(await miss(2)).includes('in flight')) await turn()
+  await untilInFlight(petstore)
   for (let count = 0; count < 20; count++) await list()
   assert.match(String(await miss(100)), /\n {2}POST \/v1\/pets in flight\n/)
 })

@@ -1,13 +1,13 @@
 // A store for each key: keys share a server, its memory and nothing else.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
-import { messageOf } from '../../src/guards.ts'
+import { createPetstore, startPetstore } from '../../src/index.ts'
+import type { NewPet, Petstore, StartOptions } from '../../src/index.ts'
 import { launch } from '../../src/petstore.ts'
 import { run } from '../executable.ts'
 import { HOST, open, request } from '../http/raw.ts'
 import { assertError, assertNext, bearer, check, type Expected, FakeStream } from '../support.ts'
-import { outcomesOf, send } from '../support.ts'
+import { outcomesOf, send, start, startLogging, untilInFlight } from '../support.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 1 }
 const BODY = JSON.stringify(REX)
@@ -24,13 +24,6 @@ const list = (petstore: Petstore, key: string, expected: Expected) =>
 const create = (petstore: Petstore, key: string, expected: Expected) =>
   check(petstore, 'POST', '/v1/pets', expected, { headers: bearer(key), body: BODY })
 
-/** Resolves once a request of a petstore is in flight. */
-async function untilInFlight(petstore: Petstore): Promise<void> {
-  const one = petstore.requests.length + 1
-  const miss = await petstore.waitForRequests(one, { timeout: 0 }).catch(messageOf)
-  if (!String(miss).includes('in flight')) await untilInFlight(petstore)
-}
-
 /** Sends a create but for the end of its body. */
 async function beginCreate(t: TestContext, petstore: Petstore, key: string) {
   const lines = [HOST, `Authorization: Bearer ${key}`, `Content-Length: ${BODY.length}`]
@@ -39,11 +32,9 @@ async function beginCreate(t: TestContext, petstore: Petstore, key: string) {
   return connection
 }
 
-async function shared(t: TestContext, options: object = {}): Promise<Petstore> {
-  const petstore = await startPetstore({ storePerKey: true, controlPort: 0, ...options })
-  t.after(() => petstore.close())
-  return petstore
-}
+const PER_KEY = { apiKeys: undefined, storePerKey: true, controlPort: 0 }
+const shared = (t: TestContext, options: StartOptions = {}): Promise<Petstore> =>
+  start(t, { ...PER_KEY, ...options })
 
 interface Way {
   post(petstore: Petstore, key: string, body: string): Promise<{ status: number }>
@@ -252,9 +243,8 @@ test('a wait for the requests of any key ends with the petstore, or is refused l
 
 describe('where the stores share --max-store', () => {
   test('the longest unused makes room for another, and the log counts them', async (t) => {
-    const logStream = new FakeStream()
-    const maxStore = 3 * STORE_BYTES
-    const petstore = await shared(t, { journal: 0, maxStore, log: 'json', logStream })
+    const options = { ...PER_KEY, journal: 0, maxStore: 3 * STORE_BYTES }
+    const { petstore, logStream } = await startLogging(t, 'json', options)
     const keys = ['first-key', 'second-key', 'third-key'] as const
     // A pet would need more room than there is: only requests tell the stores apart.
     for (const key of keys) petstore.of(key).getPetState = 'gone'
@@ -279,10 +269,9 @@ describe('where the stores share --max-store', () => {
   })
 
   test('the first pet of a store makes room for itself, and others do not', async (t) => {
-    const logStream = new FakeStream()
     const maxStore = 2 * (STORE_BYTES + BYTES_OF_REX)
-    const options = { journal: 0, pets: [REX], maxStore, log: 'json', logStream }
-    const petstore = await shared(t, options)
+    const options = { ...PER_KEY, journal: 0, pets: [REX], maxStore }
+    const { petstore, logStream } = await startLogging(t, 'json', options)
     petstore.of(BEN).getPetState = 'gone'
     await create(petstore, ANN, 201)
     assert.equal(petstore.of(ANN).pets.length, 2)
@@ -397,8 +386,8 @@ const keysIn = ({ text }: FakeStream) =>
   Array.from(text.matchAll(/^.*\n/gm), ([line]) => JSON.parse(line).key)
 
 test('the log has the number of each key, and no key', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await shared(t, { log: 'json', logStream, apiKeys: [ANN, BEN, BENS_SON] })
+  const options = { ...PER_KEY, apiKeys: [ANN, BEN, BENS_SON] }
+  const { petstore, logStream } = await startLogging(t, 'json', options)
   for (const key of [BEN, ANN, BEN]) await list(petstore, key, 200)
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 401, { headers: bearer('another-key') })
   await check(petstore, 'GET', `/v1/pets/${BEN}`, 404, { headers: bearer(ANN) })
@@ -413,8 +402,7 @@ test('the log has the number of each key, and no key', async (t) => {
 })
 
 test('where any key is valid, the log numbers them in the order of their first use', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await shared(t, { log: 'json', logStream })
+  const { petstore, logStream } = await startLogging(t, 'json', PER_KEY)
   for (const key of [BEN, ANN, BEN])
     await check(petstore, 'GET', `/v1/pets/${key}`, 404, { headers: bearer(key) })
   await petstore.log.flush()

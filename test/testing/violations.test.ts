@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createPetstore } from '../../src/index.ts'
-import { AUTHORIZATION, KEY, start } from '../support.ts'
+import { JSON_HEADERS, KEY, start } from '../support.ts'
 
-const HEADERS = { authorization: AUTHORIZATION, 'content-type': 'application/json' }
 const PET = '"name":"Rex","categoryId":1'
 const known = '?limit=1&after=0&status=sold'
 
@@ -31,7 +30,7 @@ const ROWS: Readonly<Record<string, [query: string, body: string | null, ...foun
 
 for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
   test(`the violations in ${name} are told, and refused if strict, at both doors`, async (t) => {
-    const init = { method: body === null ? 'GET' : 'POST', headers: HEADERS, body }
+    const init = { method: body === null ? 'GET' : 'POST', headers: JSON_HEADERS, body }
     for (const strict of [false, true]) {
       const petstore = await start(t, { strict })
       for (const call of [fetch, petstore.fetch]) {
@@ -54,7 +53,7 @@ for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
 test('a string of eight million characters has no violation', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 24, maxStore: 2 ** 25 })
   const body = JSON.stringify({ name: '\n'.repeat(2 ** 22), categoryId: 1 })
-  const create = { method: 'POST', headers: HEADERS, body }
+  const create = { method: 'POST', headers: JSON_HEADERS, body }
   const added = await petstore.fetch('http://localhost/v1/pets', create)
   assert.equal(added.status, 201)
   assert.deepEqual(petstore.requests[0]?.violations, [])
