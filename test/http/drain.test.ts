@@ -183,16 +183,6 @@ describe('close()', within, () => {
     const expected = targets.map((target) => `${target} null`)
     assert.deepEqual(recorded, expected)
   })
-
-  test('called again with 0 cuts off what the first call waits for', async (t) => {
-    const petstore = await start(t)
-    const connection = await openInFlight(t, petstore)
-    const first = petstore.close(LONG)
-    assert.equal(await petstore.close(0), 1)
-    assert.equal(await first, 1)
-    assert.equal(await petstore.close(), 1)
-    assert.equal(await connection.rest(), '')
-  })
 })
 
 /** The node:http server of a petstore, as node publishes it with each request. */

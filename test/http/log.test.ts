@@ -106,15 +106,6 @@ test('measures the time from the head of a request to its response', async (t) =
   assert.ok(ms >= 19 && ms <= took, `${ms} of ${took}`)
 })
 
-test('neither logs nor records probes', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await start(t, { log: 'json', logStream })
-  for (const probe of ['/livez', '/readyz']) await check(petstore, 'GET', probe, 200)
-  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), /; none came$/)
-  await petstore.close()
-  assert.equal(logStream.text, '')
-})
-
 test('logs the same in text', async (t) => {
   const { petstore, logStream } = await startLogging(t, 'text')
   const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': '203.0.113.9' }

@@ -76,12 +76,6 @@ const STRINGS = [
   `true${LONG}`,
 ]
 
-test('parseJsonBytes() refuses invalid UTF-8, and reads U+FFFD', () => {
-  const invalid = parseJsonBytes(Buffer.from('"\xff"', 'latin1'))
-  assert.deepEqual(invalid, { ok: false, reason: 'it is not valid UTF-8' })
-  assert.deepEqual(parseJsonBytes(Buffer.from('"\ufffd"')), { ok: true, value: '\ufffd' })
-})
-
 test('parseJson() says why a text is not JSON without quoting it', () => {
   // Everything in it but the punctuation is outside ASCII, and so is known again in a message.
   const text = '{"ключ":"тайна","ещё":["тайна","\\"тайна\\"",{"тайна":"тайна"}],"\u2028":"тайна"}'

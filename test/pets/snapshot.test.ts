@@ -3,14 +3,13 @@ import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { open as openFile, watch } from 'node:fs/promises'
-import { basename, dirname } from 'node:path'
+import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
-import { run } from '../process.ts'
-import { folderOf, Random, SEED, send } from '../support.ts'
+import { folderOf, Random, SEED } from '../support.ts'
 import { mayMount } from '../system/packages.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 7, status: 'available' }
@@ -59,11 +58,16 @@ function journalLine(...pets: string[]): string {
   return `["${crc32(checked).toString(16).padStart(8, '0')}"${checked}]\n`
 }
 
+/** Runs commands as somebody else in a folder. */
+function sh(folder: string, commands: string): void {
+  execFileSync('sh', ['-ec', commands], { cwd: folder })
+}
+
 /** Copies what a start would find if the server were killed now. */
 function copyOf(path: string): string {
-  fs.copyFileSync(`${path}.journal`, `${path}.2.journal`)
-  fs.copyFileSync(path, `${path}.2`)
-  return `${path}.2`
+  const folder = folderOf()
+  sh(dirname(path), `find . '(' -type f -o -type l ')' -exec cp -P {} '${folder}' ';'`)
+  return `${folder}/pets.json`
 }
 
 test('journals each write as a line with a CRC-32, and writes the file at the end', async (t) => {
@@ -99,7 +103,7 @@ test('folds a large journal as big as the file, and keeps what is added meanwhil
 const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<unknown>][] = [
   ['is reset', async (_, store) => store.reset(PETS)],
   ['is closed', async (_, store) => store.close()],
-  ['cannot write', (t, store) => failDisk(t, 'write').then(() => store.add(REX))],
+  ['cannot write', (t, store) => failDisk(t, ['write']).then(() => store.add(REX))],
 ]
 for (const [deed, act] of DEEDS) {
   test(`a store that ${deed} while it folds has the same pets after a restart`, async (t) => {
@@ -312,25 +316,30 @@ test('follows a link to the file and to its lock, and refuses a loop', async (t)
   await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
-test('follows a link from where it really is, if its folder is a link as well', async (t) => {
-  const folder = folderOf(t)
-  fs.mkdirSync(`${folder}/releases/42`, { recursive: true })
-  fs.mkdirSync(`${folder}/shared`)
-  fs.writeFileSync(`${folder}/shared/pets.json`, FILE)
-  fs.symlinkSync('../../shared/pets.json', `${folder}/releases/42/pets.json`)
-  fs.symlinkSync('releases/42', `${folder}/current`)
-  assert.deepEqual(all(await open(t, `${folder}/current/pets.json`)), LINES)
-})
-
-test('follows .. in the target of a link as the system does', async (t) => {
-  const folder = folderOf(t)
-  fs.mkdirSync(`${folder}/real/inner`, { recursive: true })
-  fs.mkdirSync(`${folder}/links`)
-  fs.symlinkSync('../real/inner', `${folder}/links/inner`)
-  fs.symlinkSync('inner/../pets.json', `${folder}/links/pets.json`)
-  await (await open(t, `${folder}/links/pets.json`)).close()
-  assert.deepEqual(fs.readdirSync(`${folder}/real`), ['inner', 'pets.json'])
-})
+const LINKS: [what: string, opened: string, file: string, commands: string][] = [
+  [
+    'from where it really is, if its folder is a link as well',
+    'current/pets.json',
+    'shared/pets.json',
+    `mkdir -p releases/42 shared
+    ln -s ../../shared/pets.json releases/42; ln -s releases/42 current`,
+  ],
+  [
+    'through .. as the system does',
+    'links/pets.json',
+    'real/pets.json',
+    `mkdir -p real/inner links
+    ln -s ../real/inner links; ln -s inner/../pets.json links/pets.json`,
+  ],
+]
+for (const [what, opened, file, commands] of LINKS) {
+  test(`follows a link ${what}`, async (t) => {
+    const folder = folderOf(t)
+    sh(folder, commands)
+    await (await open(t, `${folder}/${opened}`)).close()
+    assert.equal(fs.readFileSync(`${folder}/${file}`, 'utf8'), '[\n]\n')
+  })
+}
 
 test("leaves the user's own files alone, whatever they are a copy of", async (t) => {
   const { path, store } = await openFiled(t, FILE)
@@ -345,20 +354,12 @@ test("leaves the user's own files alone, whatever they are a copy of", async (t)
 
 type Operation = 'appendFile' | 'write' | 'sync' | 'datasync' | 'truncate'
 
-/** Lets an operation on all open files fail, as only a broken disk does; returns what ends it. */
-type Code = 'EIO' | 'ENOSPC'
-
-async function failDisk(
-  t: TestContext,
-  operation: Operation,
-  code: Code = 'EIO',
-  times = Infinity,
-) {
+/** Lets operations on all open files fail, as only a broken disk does; returns what ends it. */
+async function failDisk(t: TestContext, operations: Operation[], code = 'EIO', times = Infinity) {
   const files = await prototypeOfFiles(t)
-  const failure = Object.assign(new Error(`${code}: it fails`), { code })
-  const fail = () => Promise.reject(failure)
-  const { mock } = t.mock.method(files, operation, fail, { times })
-  return () => mock.restore()
+  const fail = () => Promise.reject(Object.assign(new Error(`${code}: it fails`), { code }))
+  const mocks = operations.map((one) => t.mock.method(files, one, fail, { times }).mock)
+  return () => mocks.forEach((mock) => mock.restore())
 }
 
 async function prototypeOfFiles(t: TestContext) {
@@ -367,14 +368,9 @@ async function prototypeOfFiles(t: TestContext) {
   return Object.getPrototypeOf(probe)
 }
 
-async function failWrites(t: TestContext, code: 'EIO' | 'ENOSPC'): Promise<() => void> {
-  const ends = [await failDisk(t, 'write', code), await failDisk(t, 'appendFile', code)]
-  return () => ends.forEach((end) => end())
-}
-
 test('a start that cannot empty the journal leaves a store that works', async (t) => {
   const path = filed(t, FILE, LINE)
-  await failDisk(t, 'datasync', 'ENOSPC', 1)
+  await failDisk(t, ['datasync'], 'ENOSPC', 1)
   const store = await open(t, path)
   assert.deepEqual(reports.get(store), [`warn: ${path} cannot be replaced: ENOSPC: it fails`])
   assert.equal((await store.add(REX)).ok, true)
@@ -382,25 +378,22 @@ test('a start that cannot empty the journal leaves a store that works', async (t
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
 })
 
-/** Begins an outage, and returns what ends it. */
-type Outage = (t: TestContext) => Promise<() => void>
-
 // decisions.test.ts has one whose folder is away.
-const OUTAGES: [what: string, reason: string, begin: Outage][] = [
-  ['the disk is full', 'ENOSPC', (t) => failWrites(t, 'ENOSPC')],
-  ['writes fail', 'EIO', (t) => failWrites(t, 'EIO')],
-  ['syncs fail', 'EIO', (t) => failDisk(t, 'datasync')],
+const OUTAGES: [what: string, code: string, ...operations: Operation[]][] = [
+  ['the disk is full', 'ENOSPC', 'write', 'appendFile'],
+  ['writes fail', 'EIO', 'write', 'appendFile'],
+  ['syncs fail', 'EIO', 'datasync'],
 ]
-for (const [what, reason, begin] of OUTAGES) {
+for (const [what, code, ...operations] of OUTAGES) {
   test(`while ${what}, additions fail and reads go on; afterwards both work`, async (t) => {
     const { path, store } = await openFiled(t, FILE)
-    const end = await begin(t)
+    const end = await failDisk(t, operations, code)
     assert.deepEqual(await store.add(REX), FAILED)
     const copy = copyOf(path)
     for (let times = 0; times < 2; times++) {
       assert.deepEqual(await Promise.all([store.add(REX), store.add(REX)]), [FAILED, FAILED])
       assert.deepEqual(await Promise.all([store.isWritable(), store.isWritable()]), [false, false])
-      await assert.rejects(async () => store.reset([]), new RegExp(reason))
+      await assert.rejects(async () => store.reset([]), new RegExp(code))
     }
     assert.deepEqual(all(store), LINES)
     end()
@@ -408,7 +401,7 @@ for (const [what, reason, begin] of OUTAGES) {
     assert.equal(await store.isWritable(), true)
     assert.equal((await store.add(REX)).ok, true)
     const [failed = '', ...more] = reports.get(store) ?? []
-    assert.ok(failed.startsWith(`error: ${path} cannot be written: ${reason}`), failed)
+    assert.ok(failed.startsWith(`error: ${path} cannot be written: ${code}`), failed)
     assert.deepEqual(more, [`info: ${path} can be written again`])
     await store.close()
     assert.equal((await open(t, path)).size, 4)
@@ -417,25 +410,24 @@ for (const [what, reason, begin] of OUTAGES) {
 
 test('says that a pet may have been added while it cannot be cut off the journal', async (t) => {
   const { path, store } = await openFiled(t, FILE)
-  const operations = ['datasync', 'truncate', 'sync'] as const
-  const ends = await Promise.all(operations.map((operation) => failDisk(t, operation)))
+  const end = await failDisk(t, ['datasync', 'truncate', 'sync'])
   assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
   const copy = copyOf(path)
-  ends.forEach((end) => end())
+  end()
   const restarted = await open(t, copy)
   assert.equal(restarted.size, 4)
   await restarted.close()
   assert.equal(await store.isWritable(), true)
   assert.deepEqual(all(await open(t, copyOf(path))), LINES)
   assert.ok((await store.add(REX)).ok)
-  for (const operation of operations.slice(1)) await failDisk(t, operation)
+  await failDisk(t, ['truncate', 'sync'])
   await assert.rejects(async () => store.reset([]), /EIO/)
   assert.deepEqual(await store.add(REX), FAILED) // never written
 })
 
 test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
   const { path, store } = await openFiled(t, FILE)
-  await failDisk(t, 'appendFile', 'ENOSPC')
+  await failDisk(t, ['appendFile'], 'ENOSPC')
   await assert.rejects(async () => store.reset(PETS), /ENOSPC/)
   assert.ok(!fs.existsSync(`${path}.petstore-new`))
   assert.equal((await store.add(REX)).ok, true)
@@ -444,7 +436,7 @@ test('leaves no part of a snapshot on a full disk, and goes on to add pets', asy
 
 test('repairs the files once at a time, however many ask whether they are writable', async (t) => {
   const { path, store } = await openFiled(t, FILE)
-  await failDisk(t, 'datasync')
+  await failDisk(t, ['datasync'])
   await store.add(REX)
   const changed: (string | null)[] = []
   const watcher = fs.watch(dirname(path), (_, name) => changed.push(name))
@@ -456,61 +448,31 @@ test('repairs the files once at a time, however many ask whether they are writab
   assert.equal(replaced.length, 1)
 })
 
-function replace(path: string): void {
-  fs.writeFileSync(`${path}.x`, 'theirs')
-  fs.renameSync(`${path}.x`, path)
-}
+const removeLock = (path: string) => sh(dirname(path), 'rm pets.json.lock*')
 
-function replaceByCopy(path: string): void {
-  fs.copyFileSync(path, `${path}.x`)
-  fs.renameSync(`${path}.x`, path)
-}
-
-function leaveLink(path: string): void {
-  fs.renameSync(path, `${path}.moved`)
-  fs.symlinkSync(`${basename(path)}.moved`, path)
-}
-
-function replaceByPipe(path: string): void {
-  fs.unlinkSync(path)
-  execFileSync('mkfifo', [path])
-}
-
-function removeLock(path: string): void {
-  const isLock = (name: string) => name.startsWith('pets.json.lock')
-  for (const name of fs.readdirSync(dirname(path)).filter(isLock))
-    unlink(`${dirname(path)}/${name}`)
-}
-
-function replaceFolder(path: string): void {
-  fs.renameSync(dirname(path), `${dirname(path)}-moved`)
-  fs.mkdirSync(dirname(path))
-}
-
-const unlink = (...paths: string[]) => paths.forEach((path) => fs.unlinkSync(path))
-const STRANGERS: [deed: string, act: (path: string) => void, isKept: boolean][] = [
-  ['removes the file', (path) => unlink(path), false],
-  ['replaces the file', (path) => replace(path), true],
-  ['writes over the file', (path) => fs.writeFileSync(path, 'theirs'), true],
-  ['moves the file, and leaves a link to it', (path) => leaveLink(path), true],
-  ['cuts the file', (path) => fs.truncateSync(path, 9), true],
-  ['removes the journal', (path) => unlink(`${path}.journal`), false],
-  ['cuts the journal', (path) => fs.truncateSync(`${path}.journal`, 1), false],
-  ['adds to the journal', (path) => fs.appendFileSync(`${path}.journal`, 'theirs'), false],
-  ['replaces the journal', (path) => replace(`${path}.journal`), false],
-  ['replaces the journal by a copy', (path) => replaceByCopy(`${path}.journal`), false],
-  ['moves the journal, and leaves a link', (path) => leaveLink(`${path}.journal`), false],
-  ['replaces the journal by a pipe', (path) => replaceByPipe(`${path}.journal`), false],
-  ['removes all', (path) => unlink(path, `${path}.journal`), false],
-  ['moves the folder, and makes it again', (path) => replaceFolder(path), false],
+const STRANGERS: [deed: string, commands: string, isKept?: true][] = [
+  ['removes the file', 'rm pets.json'],
+  ['replaces the file', 'echo theirs > x; mv x pets.json', true],
+  ['writes over the file', 'echo theirs > pets.json', true],
+  ['moves the file, and leaves a link to it', 'mv pets.json x; ln -s x pets.json', true],
+  ['cuts the file', 'head -c 9 pets.json > x; cat x > pets.json', true],
+  ['removes the journal', 'rm pets.json.journal'],
+  ['cuts the journal', 'printf [ > pets.json.journal'],
+  ['adds to the journal', 'echo theirs >> pets.json.journal'],
+  ['replaces the journal', 'echo theirs > x; mv x pets.json.journal'],
+  ['replaces the journal by a copy', 'cp pets.json.journal x; mv x pets.json.journal'],
+  ['moves the journal, and leaves a link', 'mv pets.json.journal x; ln -s x pets.json.journal'],
+  ['replaces the journal by a pipe', 'rm pets.json.journal; mkfifo pets.json.journal'],
+  ['removes all', 'rm pets.json pets.json.journal'],
+  ['moves the folder, and makes it again', 'mv "$PWD" "$PWD-moved"; mkdir "$PWD"'],
 ]
 const WHEN = ['at the next addition', 'at the end', 'at the end, if none was added'] as const
-for (const [deed, act, isKept] of STRANGERS) {
+for (const [deed, commands, isKept = false] of STRANGERS) {
   for (const then of WHEN) {
     test(`loses nothing to somebody who ${deed}: it is written again ${then}`, async (t) => {
       const { path, store } = await openFiled(t, FILE)
       if (then !== 'at the end, if none was added') await store.add(REX)
-      act(path)
+      sh(dirname(path), commands)
       if (then === 'at the next addition') {
         let added = await store.add(REX)
         while (!added.ok) {
@@ -542,20 +504,6 @@ test('a lock that was removed is taken again when the file is next written', asy
   await store.close()
   assert.doesNotMatch(`${fs.readdirSync(dirname(path))}`, /pets\.json\.lock/)
   assert.deepEqual(all(await open(t, path)), all(store))
-})
-
-test('a file that was moved, with a link in its place, survives kill -9', async (t) => {
-  const path = filed(t, FILE)
-  const main = [process.execPath, '--import', 'tsx', 'src/main.ts', '--snapshot', path]
-  const server = await run(t, main)
-  const add = () => send(server, 'POST', '/v1/pets', { body: '{"name":"Rex","categoryId":7}' })
-  leaveLink(path)
-  let added = await add()
-  while (added.status !== 201) added = await add()
-  server.process.kill('SIGKILL')
-  await server.exited
-  assert.equal(fs.readFileSync(`${path}.moved`, 'utf8'), FILE)
-  assert.deepEqual(all(await open(t, path)), [...LINES, added.body])
 })
 
 test('after its lock is removed, a store leaves all to the server that has it', async (t) => {
@@ -625,7 +573,7 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
   const { path, store } = await openFiled(t)
   const { mock: written } = t.mock.method(await prototypeOfFiles(t), 'write')
   const adding = store.add(REX)
-  const end = await failDisk(t, 'sync')
+  const end = await failDisk(t, ['sync'])
   await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
   end()
   assert.equal(written.calls[0]?.this.fd, -1) // the journal is closed

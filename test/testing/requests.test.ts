@@ -85,6 +85,7 @@ for (const [name, row] of Object.entries(ROWS)) {
 test('malformed requests are recorded, but neither probes nor garbage', async (t) => {
   const petstore = await start(t)
   for (const path of ['/livez', '/readyz']) await send(petstore, 'GET', path)
+  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), /; none came$/)
   for (const bytes of [
     'garbage\r\n\r\n',
     'GET /v1/pets HTTP/1.1\r\nHost: x\r\nX: \0\r\n\r\n',
@@ -363,23 +364,26 @@ test('of a body, the first 1 MiB is recorded', async () => {
   assert.ok(recorded[2] === 'ü'.repeat(2 ** 19))
 })
 
-test('recorded requests take at most 16 Mi characters as JSON; older ones go first', async () => {
-  const petstore = createPetstore({ apiKeys: [KEY], maxBody: 8 * 2 ** 20 })
-  const MIB = 2 ** 20
-  /** Sends a query, which is recorded whole. Returns the first letter of each that is recorded. */
-  async function record(letter: string, mib: number): Promise<string> {
-    await petstore.fetch(`${petstore.url}/pets?status=${letter.repeat(mib * MIB)}`, petstore)
-    return queries(petstore)
-      .map((query) => query.replace('status=', '').slice(0, 1))
-      .join('')
-  }
-  for (const letter of ['a', 'b', 'c']) await record(letter, 5)
-  assert.equal(await record('d', 5), 'bcd')
-  assert.equal(await record('e', 12), 'e')
-  petstore.clearRequests()
-  assert.equal(await record('f', 12), 'f')
-  assert.equal(await record('g', 16), '')
-  await post(petstore, '\0'.repeat(MIB)) // six characters each in JSON
-  await record('h', 8)
-  assert.equal(await record('i', 4), 'hi')
-})
+for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
+  const kind = Object.keys(options).join(' and ') || 'no option'
+  test(`recorded requests with ${kind} take 16 Mi characters of JSON at most`, async () => {
+    const petstore = createPetstore({ apiKeys: [KEY], maxBody: 8 * 2 ** 20, ...options })
+    const MIB = 2 ** 20
+    /** Sends a query, which is recorded whole. Returns the first letter of each recorded one. */
+    async function record(letter: string, mib: number): Promise<string> {
+      await petstore.fetch(`${petstore.url}/pets?status=${letter.repeat(mib * MIB)}`, petstore)
+      return queries(petstore)
+        .map((query) => query.replace('status=', '').slice(0, 1))
+        .join('')
+    }
+    for (const letter of ['a', 'b', 'c']) await record(letter, 5)
+    assert.equal(await record('d', 5), 'bcd') // the oldest goes first
+    assert.equal(await record('e', 12), 'e')
+    petstore.clearRequests()
+    assert.equal(await record('f', 12), 'f')
+    assert.equal(await record('g', 16), '')
+    await post(petstore, '\0'.repeat(MIB)) // six characters each in JSON
+    await record('h', 8)
+    assert.equal(await record('i', 4), 'hi')
+  })
+}
