@@ -41,13 +41,14 @@ async function openStalled(t: TestContext, petstore: Petstore, more = ''): Promi
   return connection
 }
 
-/** Resolves once nobody listens any more. */
-async function refused(petstore: { url: string }): Promise<void> {
+/** Begins to close a petstore, and resolves once it no longer listens. */
+async function beginClose(petstore: Petstore): Promise<{ closing: Promise<number> }> {
+  const closing = petstore.close(LONG)
   for (;;) {
     const socket = connect(portOf(petstore), '127.0.0.1')
     const [opened] = await Promise.allSettled([once(socket, 'connect')])
     socket.destroy()
-    if (opened.status === 'rejected') return
+    if (opened.status === 'rejected') return { closing }
     for (let turns = 0; turns < 20; turns++) await turn() // the server stops in a quiet turn
   }
 }
@@ -59,8 +60,7 @@ describe('close()', within, () => {
     const unused = new RawConnection(t, petstore)
     await once(unused.socket, 'connect')
     t.mock.timers.enable({ apis: ['setInterval'] })
-    const closing = petstore.close(LONG)
-    await refused(petstore)
+    const { closing } = await beginClose(petstore)
     t.mock.timers.tick(new Limits().drainInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
     assert.equal(await closing, 0)
@@ -73,8 +73,7 @@ describe('close()', within, () => {
     const sending = await open(t, petstore, head, 'unread')
     while (petstore.requests.length < 2) await turn()
     t.mock.timers.enable({ apis: ['setInterval'] })
-    const closing = petstore.close(LONG)
-    await refused(petstore)
+    const { closing } = await beginClose(petstore)
     t.mock.timers.tick(new Limits().drainInterval)
     await idle.rest()
     for (let byte = 0; byte < 20; byte++) await sending.write('x')
@@ -98,8 +97,7 @@ describe('close()', within, () => {
   test('waits for a request in flight, and ignores what follows it', async (t) => {
     const { petstore, logStream } = await startLogging(t, 'json')
     const connection = await openInFlight(t, petstore)
-    const closing = petstore.close(LONG)
-    await refused(petstore)
+    const { closing } = await beginClose(petstore)
     await connection.write(REST + post() + get())
     await assertLast(connection, 201)
     assert.equal(await closing, 0)
@@ -109,8 +107,7 @@ describe('close()', within, () => {
   test('waits for pipelined requests, and for a slow reader of a large response', async (t) => {
     const petstore = await start(t, { pets: BIG })
     const connection = await openStalled(t, petstore, get('/v1/pets?limit=1&after=99') + post())
-    const closing = petstore.close(LONG)
-    await refused(petstore)
+    const { closing } = await beginClose(petstore)
     connection.socket.resume()
     const [page, second] = await assertNext(connection, 200, 200)
     assert.ok((page?.body.length ?? 0) > 50_000_000)
@@ -129,9 +126,8 @@ describe('close()', within, () => {
     test(`answers ${what} that still comes on an idle connection, as its last`, async (t) => {
       const petstore = await start(t, {}, { drainInterval: 600_000 })
       const connection = await openIdle(t, petstore)
-      const closing = petstore.close(LONG)
+      const { closing } = await beginClose(petstore)
       assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 503)
-      await refused(petstore)
       await connection.write(bytes + post())
       await assertLast(connection, expected)
       assert.equal(await closing, 0)
@@ -253,8 +249,7 @@ test('a late request is answered, and keeps idle connections open for more', wit
   const first = await openIdle(t, petstore)
   const second = await openIdle(t, petstore)
   t.mock.timers.enable({ apis: ['setInterval'] })
-  const closing = petstore.close(LONG)
-  await refused(petstore)
+  const { closing } = await beginClose(petstore)
   const checkIdle = () => {
     first.socket.write(get()) // which the server has not read yet
     t.mock.timers.tick(new Limits().drainInterval)
