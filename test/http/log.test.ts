@@ -5,30 +5,31 @@ import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
-import { assertNext, check, FakeStream, KEY, RawConnection, send, start } from '../support.ts'
+import { assertNext, bearer, check, FakeStream, KEY, RawConnection, send } from '../support.ts'
+import { startLogging } from '../support.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
 const FORWARDED = '203.0.113.9, 198.51.100.7'
 const TIME = '20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z'
 const MAX_WAITING_BYTES = 16 * 2 ** 20
 
-/** Starts a petstore, and keeps what it logs. */
-async function startLogging(t: TestContext, log: 'json' | 'text' = 'json') {
+/** A petstore in process, and what it logs: text by default. */
+function createLogging(options: PetstoreOptions = {}) {
   const logStream = new FakeStream()
-  return { logStream, petstore: await start(t, { log, logStream }) }
+  const all = { apiKeys: [KEY], log: 'text', ...options, logStream } as const
+  return { logStream, petstore: createPetstore(all) }
 }
 
 /** The log of a request in process. */
 async function logOf(options: PetstoreOptions, target: string, init: RequestInit = {}) {
-  const logStream = new FakeStream()
-  const petstore = createPetstore({ apiKeys: [KEY], ...options, logStream })
+  const { logStream, petstore } = createLogging(options)
   await petstore.fetch(`http://any.example${target}`, init)
   await petstore.close()
   return logStream.text
 }
 
 test('logs requests but no probes in JSON, without headers, bodies and query values', async (t) => {
-  const { petstore, logStream } = await startLogging(t)
+  const { petstore, logStream } = await startLogging(t, 'json')
   const headers = { 'x-request-id': 'r-1', 'x-forwarded-for': FORWARDED, cookie: 'secret' }
   await check(petstore, 'GET', '/v1/pets?limit=5&status=sold', 200, { headers })
   await check(petstore, 'POST', '/v1/pets', 201, { body: REX })
@@ -67,7 +68,7 @@ function entriesOf({ text }: FakeStream): unknown[] {
 }
 
 test('logs a 500 as an error, and a request whose client left with status null', async (t) => {
-  const { petstore, logStream } = await startLogging(t)
+  const { petstore, logStream } = await startLogging(t, 'json')
   for (const status of [500, 503]) {
     petstore.inject({ operation: 'getPet', status })
     await check(petstore, 'GET', '/v1/pets/1', status)
@@ -81,7 +82,7 @@ test('logs a 500 as an error, and a request whose client left with status null',
 })
 
 test('knows the address, the code and the key of clients that leave at once', async (t) => {
-  const { petstore, logStream } = await startLogging(t)
+  const { petstore, logStream } = await startLogging(t, 'json')
   for (let count = 0; count < 10; count++) {
     for (const path of ['/v1/none', '/v1/pets']) {
       const { socket } = await open(t, petstore, get(path))
@@ -95,15 +96,12 @@ test('knows the address, the code and the key of clients that leave at once', as
   assert.deepEqual(['\n', ...known].map(count), [20, 10, 10])
 })
 
-test('measures the time from the head of a request to its response', async (t) => {
-  const { petstore, logStream } = await startLogging(t)
-  petstore.inject({ operation: 'listPets', delay: 20 })
+test('measures the time from the head of a request to its response', async () => {
   const began = performance.now()
-  await check(petstore, 'GET', '/v1/pets', 200)
-  const took = performance.now() - began
-  await petstore.close()
-  const { ms } = JSON.parse(logStream.text)
-  assert.ok(ms >= 19 && ms <= took, `${ms} of ${took}`)
+  const { ms } = JSON.parse(
+    await logOf({ log: 'json', delay: 20 }, '/v1/pets', { headers: bearer(KEY) }),
+  )
+  assert.ok(ms >= 19 && ms <= performance.now() - began, `${ms}`)
 })
 
 test('logs the same in text', async (t) => {
@@ -206,8 +204,7 @@ for (const log of ['json', 'text'] as const) {
   })
 
   test(`redacts a key in an event (${log})`, async () => {
-    const logStream = new FakeStream()
-    const petstore = createPetstore({ apiKeys: [KEY], log, logStream })
+    const { logStream, petstore } = createLogging({ log })
     petstore.log.event('error', `Error: no ${KEY}\n    at ${encodeURIComponent(KEY)}`)
     await petstore.close()
     assert.doesNotMatch(logStream.text, new RegExp(KEY))
@@ -218,8 +215,7 @@ for (const log of ['json', 'text'] as const) {
 test('an event cannot look like two, nor command a terminal', async () => {
   const message = 'no pet "\u001b[2J\u202e\t\v\x7fx\n2026-11-22T00:00:00.000Z info: forged"'
   for (const log of ['json', 'text'] as const) {
-    const logStream = new FakeStream()
-    const petstore = createPetstore({ log, logStream })
+    const { logStream, petstore } = createLogging({ log })
     petstore.log.event('error', message)
     await petstore.close()
     assert.match(logStream.text, /^[\n -~]+$/)
@@ -229,8 +225,7 @@ test('an event cannot look like two, nor command a terminal', async () => {
 })
 
 test('redacts the keys that are valid now, and none that was replaced', async () => {
-  const logStream = new FakeStream()
-  const petstore = createPetstore({ apiKeys: ['An-Old-Key'], log: 'text', logStream })
+  const { logStream, petstore } = createLogging({ apiKeys: ['An-Old-Key'] })
   const fetchBoth = async () => {
     for (const path of ['An-Old-Key', 'another-key'])
       await petstore.fetch(`http://any.example/${path}`)
@@ -254,9 +249,8 @@ test('redacts a key in a recorded body, with the escapes of JSON', async () => {
 
 test('writes the lines of five milliseconds at once', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const logStream = new FakeStream()
+  const { logStream, petstore } = createLogging()
   const { mock } = t.mock.method(logStream, 'write')
-  const petstore = createPetstore({ log: 'text', logStream })
   for (let count = 0; count < 3; count++) {
     petstore.log.event('info', 'a line')
     await turn()
@@ -285,8 +279,7 @@ createPetstore({ log: 'text' }).log.event('info', 'the last'); ${code}`
 }
 
 test('close() waits until the last line is taken', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = createPetstore({ log: 'text', logStream })
+  const { logStream, petstore } = createLogging()
   let taken = () => {}
   let isClosed = false
   t.mock.method(logStream, 'write', (_text: string, done: () => void) => (taken = done))
@@ -299,8 +292,7 @@ test('close() waits until the last line is taken', async (t) => {
 })
 
 test('drops the lines beyond 16 MiB that wait for a slow reader, and counts them', async () => {
-  const logStream = new FakeStream()
-  const petstore = createPetstore({ log: 'text', logStream })
+  const { logStream, petstore } = createLogging()
   const write = async (text: string, waiting: number) => {
     Object.defineProperty(logStream, 'writableLength', { value: waiting, configurable: true })
     petstore.log.event('info', text)
@@ -317,35 +309,40 @@ test('drops the lines beyond 16 MiB that wait for a slow reader, and counts them
   assert.deepEqual(events, ['info: still kept', counted, ...after])
 })
 
-/** Makes writes wait for an outcome; returns those that wait. */
-function holdWrites(t: TestContext, stream: FakeStream): ((error: Error | null) => void)[] {
+/** Logs a line in each of two writes, which then fail together, and another line. */
+async function failWrites(t: TestContext, code: string): Promise<string> {
+  const { logStream, petstore } = createLogging()
   const held: ((error: Error | null) => void)[] = []
-  t.mock.method(stream, 'write', (text: string, done: (error: Error | null) => void) => {
-    stream.text += text
+  t.mock.method(logStream, 'write', (text: string, done: (error: Error | null) => void) => {
+    logStream.text += text
     if (text !== '') held.push(done)
     else done(null)
     return true
   })
-  return held
-}
-
-test('counts the lines of every write that failed while others were on their way', async (t) => {
-  const logStream = new FakeStream()
-  const held = holdWrites(t, logStream)
-  const petstore = createPetstore({ log: 'text', logStream })
-  for (const line of ['one', 'two']) {
+  const log = async (line: string) => {
     petstore.log.event('info', line)
     await petstore.log.flush()
   }
-  for (const fail of held) fail(Object.assign(new Error('no space'), { code: 'ENOSPC' }))
-  petstore.log.event('info', 'three')
-  await petstore.log.flush()
-  assert.match(logStream.text, /\n\n.* warn: 2 lines were dropped: no space\n.* info: three\n$/)
+  for (const line of ['one', 'two']) await log(line)
+  for (const fail of held) fail(Object.assign(new Error(`it is ${code}`), { code }))
+  await log('three')
+  return logStream.text
+}
+
+test('counts the lines of every write that failed while others were on their way', async (t) => {
+  const text = await failWrites(t, 'ENOSPC')
+  assert.match(text, /\n\n.* warn: 2 lines were dropped: it is ENOSPC\n.* info: three\n$/)
+})
+
+test('ends the log for a stream whose reader is gone, and says so once', async (t) => {
+  const { mock } = t.mock.method(console, 'error', () => {})
+  assert.doesNotMatch(await failWrites(t, 'EPIPE'), /three/)
+  const said = mock.calls.map(({ arguments: [text] }) => text)
+  assert.deepEqual(said, ['petstore-server: the log has ended: it is EPIPE'])
 })
 
 test('a flush tells the counts that would come later', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await start(t, { maxConnections: 1, log: 'text', logStream })
+  const { logStream, petstore } = await startLogging(t, 'text', { maxConnections: 1 })
   for (let count = 0; count < 4; count++) {
     const connection = new RawConnection(t, petstore)
     await connection.write(get('/livez'))
@@ -357,8 +354,7 @@ test('a flush tells the counts that would come later', async (t) => {
 })
 
 test('the bytes of a body that is cut are those that were sent', async (t) => {
-  const logStream = new FakeStream()
-  const petstore = await start(t, { log: 'json', logStream })
+  const { logStream, petstore } = await startLogging(t, 'json')
   for (const door of [fetch, petstore.fetch]) {
     petstore.inject({ operation: 'listPets', status: 500, message: '', body: 'cut' })
     const response = await door(`${petstore.url}/pets`, petstore)
@@ -368,21 +364,4 @@ test('the bytes of a body that is cut are those that were sent', async (t) => {
   const half = JSON.stringify({ code: 'injected_fault', message: '', status: 500 }).length >> 1
   const bytes = Array.from(logStream.text.matchAll(/"bytes":(\d+)/g), ([, one]) => Number(one))
   assert.deepEqual(bytes, [half, half])
-})
-
-test('ends the log for a stream whose reader is gone, and says so once', async (t) => {
-  const logStream = new FakeStream()
-  const held = holdWrites(t, logStream)
-  const { mock } = t.mock.method(console, 'error', () => {})
-  const petstore = createPetstore({ log: 'text', logStream })
-  for (const line of ['one', 'two']) {
-    petstore.log.event('info', line)
-    await petstore.log.flush()
-  }
-  for (const fail of held) fail(Object.assign(new Error('it is EPIPE'), { code: 'EPIPE' }))
-  petstore.log.event('info', 'three')
-  await petstore.log.flush()
-  assert.doesNotMatch(logStream.text, /three/)
-  const said = mock.calls.map(({ arguments: [text] }) => text)
-  assert.deepEqual(said, ['petstore-server: the log has ended: it is EPIPE'])
 })
