@@ -248,14 +248,6 @@ test('the error of a wait is as docs/testing.md shows it', async () => {
   await delayed
 })
 
-test('the error of a wait lists the latest twenty requests', async () => {
-  const petstore = createPetstore()
-  for (let at = 1; at <= 25; at++) await petstore.fetch(`${petstore.url}/?${at}`)
-  const lines = Array.from({ length: 20 }, (_, at) => `\n  GET /v1/?${at + 6} 401`)
-  const message = `Waited for 26 requests; these came last:${lines.join('')}`
-  await assert.rejects(petstore.waitForRequests(26, { timeout: 0 }), { message })
-})
-
 test('a wait for requests ends with the petstore, and at once after its end', async (t) => {
   const petstore = await start(t)
   await petstore.fetch(`${petstore.url}/pets`, petstore)
@@ -274,13 +266,13 @@ test('a wait for requests ends with the petstore, and at once after its end', as
 test('a wait filters by operation, status, pet and key, in process and over HTTP', async (t) => {
   const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
   const second = { headers: { authorization: 'Bearer second-key' } }
-  for (const path of ['/pets/1', '/pets/11', '/pets/1?a', '/pets', '/cats/1'])
+  for (const path of ['/pets/1', '/pets/11', '/pets/%31?a', '/pets', '/cats/1'])
     await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
   petstore.inject({ operation: 'getPet', petId: 1, hangUp: true })
   await assert.rejects(send(petstore, 'GET', '/v1/pets/1?lost'))
   const filters: readonly [WaitOptions, ...paths: string[]][] = [
-    [{ petId: 1 }, '/pets/1', '/pets/1?a', '/pets/1?lost'],
-    [{ petId: 1, status: 404 }, '/pets/1', '/pets/1?a'],
+    [{ petId: 1 }, '/pets/1', '/pets/%31?a', '/pets/1?lost'],
+    [{ petId: 1, status: 404 }, '/pets/1', '/pets/%31?a'],
     [{ petId: 1, operation: 'listPets' }],
     [{ petId: 2 }],
     [{ key: 1 }, '/pets/11'],
