@@ -12,17 +12,9 @@ import { describe, test, type TestContext } from 'node:test'
 import { main } from '../src/cli.ts'
 import { DEFAULTS } from '../src/options.ts'
 import { type Ended, FakeProcess, run, serve } from './executable.ts'
-import { listen, open, postHead, REX } from './http/raw.ts'
+import { ask, listen, postHead, REX } from './http/raw.ts'
 import { Running } from './process.ts'
-import {
-  assertLast,
-  assertNext,
-  check,
-  portOf,
-  type RawConnection,
-  send,
-  start,
-} from './support.ts'
+import { assertLast, check, portOf, type RawConnection, send, start } from './support.ts'
 import { AUTHORIZATION, bearer, folderOf, freePort, KEY, temporaryFile } from './support.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
@@ -40,8 +32,7 @@ async function statusWith(petstore: { url: string }, key = KEY): Promise<number>
 
 /** A request that the server is still waiting for: its head is read, its body not sent. */
 async function openRequest(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
-  const connection = await open(t, petstore, postHead(REX.length, 'Expect: 100-continue'))
-  await assertNext(connection, 100)
+  const connection = await ask(t, petstore, postHead(REX.length, 'Expect: 100-continue'), 100)
   return connection
 }
 
@@ -118,13 +109,14 @@ test('the greeting on a terminal has a link to the page, and no key that was giv
   assert.ok(text.includes(`\nPets in ${snapshot}: 0. `) && !text.includes(KEY), text)
 })
 
+const within = { timeout: 60_000 }
 const MOMENTS: Readonly<Record<string, (emit: () => void) => void>> = {
   'the settings are read': (emit) => emit(),
   'it is too busy to notice': (emit) => setImmediate(emit), // after all that needs no wait
 }
 for (const signal of ['SIGINT', 'SIGTERM']) {
   for (const [moment, at] of Object.entries(MOMENTS)) {
-    test(`${signal} while ${moment} ends the start`, async () => {
+    test(`${signal} while ${moment} ends the start`, within, async () => {
       const process = new FakeProcess()
       const env = {
         PORT: '0',
@@ -173,7 +165,6 @@ test('the greeting says that each key has a store, where the server gives it one
   assert.doesNotMatch(process.stdout.text, / warn: /)
 })
 
-const within = { timeout: 60_000 }
 const NETWORK = ['--host', '0.0.0.0', '--control-host', '0.0.0.0', '--control-port', '0']
 
 for (const [name, keys, warnings] of [

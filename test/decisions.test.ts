@@ -8,7 +8,7 @@ import { MemoryStore } from '../src/pets/store.ts'
 import type { NewPet, Petstore, StartOptions } from '../src/types.ts'
 import { Client } from './conformance/client.ts'
 import { checkTranscript, readTranscripts } from './conformance/transcript.ts'
-import { BEARER, chunk, CHUNKED, get, HOST, open, request } from './http/raw.ts'
+import { ask, BEARER, chunk, CHUNKED, get, HOST, request } from './http/raw.ts'
 import type { Answer, Expected } from './support.ts'
 import { assertLast, assertNext, check } from './support.ts'
 import { AUTHORIZATION, folderOf, KEY, petsIn } from './support.ts'
@@ -67,7 +67,7 @@ for (const [rule, [line, headers, expected]] of Object.entries(ORDER)) {
     for (const expect of [{}, { expect: '100-continue' }]) {
       const all = Object.entries({ host: 'h', ...expect, ...headers })
       const lines = all.map(([name, value]) => `${name}: ${value}`)
-      await assertNext(await open(t, petstore, request(`${line} HTTP/1.1`, lines)), expected)
+      await ask(t, petstore, request(`${line} HTTP/1.1`, lines), expected)
     }
   })
 }
@@ -77,8 +77,7 @@ for (const target of ['/v1/pets', `/v1/pets?x=${'x'.repeat(400)}`]) {
     const petstore = await start(t)
     const used = [HOST, BEARER, 'X: '].join('').replaceAll(': ', '').length
     const filled = (length: number) => get(target, `X: ${'x'.repeat(length - used)}`)
-    const connection = await open(t, petstore, filled(16_383) + filled(16_384))
-    await assertNext(connection, 200, 200)
+    const connection = await ask(t, petstore, filled(16_383) + filled(16_384), 200, 200)
     await connection.write(filled(16_385))
     await assertLast(connection, '431 headers_too_large')
   })
@@ -104,8 +103,7 @@ test('answers 431 above 16 KiB of headers, and of the target, in process', async
 test('sends 100-continue for a good request, also for chunks and in any letter case', async (t) => {
   const petstore = await start(t, { maxBody: BODY.length })
   const lines = [HOST, BEARER, CHUNKED, 'expect: 100-Continue']
-  const connection = await open(t, petstore, request('POST /v1/pets HTTP/1.1', lines))
-  await assertNext(connection, 100)
+  const connection = await ask(t, petstore, request('POST /v1/pets HTTP/1.1', lines), 100)
   await connection.write(`${chunk(BODY)}0\r\n\r\n${get()}`)
   await assertNext(connection, 201, 200)
 })

@@ -122,6 +122,15 @@ for (const [name, make] of Object.entries(MAKERS)) {
   })
 }
 
+test('a snapshot that cannot be opened, or would not hold the pets, stops the start', async (t) => {
+  const snapshot = `${folderOf(t)}/pets.json`
+  const unopened = { code: 'storage_failed', message: /in a folder that exists/ }
+  await assert.rejects(startPetstore({ snapshot: `${snapshot}/pets.json` }), unopened)
+  const tooMany = startPetstore({ snapshot, pets: [REX, REX], maxStore: 303 })
+  await assert.rejects(tooMany, { name: 'RangeError', code: 'store_full' })
+  assert.deepEqual((await start(t, { snapshot })).pets, [])
+})
+
 test('petstores share a log stream: one listener, and every line', async () => {
   const logStream = new FakeStream()
   for (let count = 0; count < 20; count++) {

@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, folderOf, Random, SEED } from '../support.ts'
 import { RawConnection, send, start, startLogging } from '../support.ts'
-import { BEARER, chunk, CHUNKED, get, HOST } from './raw.ts'
+import { ask, BEARER, chunk, CHUNKED, get, HOST } from './raw.ts'
 import { open, post, postChunked, postHead, request, REX } from './raw.ts'
 
 // Milliseconds that no test waits for: the tests time out sooner.
@@ -159,8 +159,7 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
 
   test('that never ends is read no longer than `linger` after the last response', async (t) => {
     const petstore = await start(t, {}, { linger: 50 })
-    const connection = await open(t, petstore, 'garbage\r\n\r\n')
-    await assertNext(connection, '400 bad_request')
+    const connection = await ask(t, petstore, 'garbage\r\n\r\n', '400 bad_request')
     while (!connection.socket.destroyed) {
       await connection.write(UPLOAD.subarray(0, 65_536))
       await turn()
@@ -203,8 +202,7 @@ describe('a client that does not read', within, () => {
     const petstore = await start(t, { pets }, { maxHeldBytes: 15_000_000 })
     const slow = await open(t, petstore, PAGE, 'unread')
     for (let count = 0; count < 4; count++) {
-      const quick = await open(t, petstore, PAGE)
-      await assertNext(quick, 200)
+      await ask(t, petstore, PAGE, 200)
     }
     slow.socket.resume()
     await assertNext(slow, 200)
@@ -234,8 +232,7 @@ describe('pipelined requests', within, () => {
   test('are read no faster than they are answered, also with bodies', async (t) => {
     const petstore = await start(t)
     const body = JSON.stringify({ name: 'x'.repeat(600), categoryId: 1 })
-    const connection = await open(t, petstore, post(body).repeat(300))
-    await assertNext(connection, ...Array<201>(300).fill(201))
+    await ask(t, petstore, post(body).repeat(300), ...Array<201>(300).fill(201))
   })
 
   test('get no 408 for a body that the server did not read while they waited', async (t) => {
@@ -276,8 +273,7 @@ describe('pipelined requests', within, () => {
 
 test('a tunnel that its client resets harms nobody', async (t) => {
   const petstore = await start(t)
-  const tunnel = await open(t, petstore, TUNNEL)
-  await assertNext(tunnel, '405 method_not_allowed')
+  const tunnel = await ask(t, petstore, TUNNEL, '405 method_not_allowed')
   tunnel.socket.resetAndDestroy()
   await check(petstore, 'GET', '/livez', 200)
 })
@@ -289,8 +285,7 @@ for (const [what, ...head] of [
 ] as const) {
   test(`${what} are reset if they exceed the bound`, within, async (t) => {
     const petstore = await start(t, { delay: LONG }, { maxHeldBytes: 100_000 })
-    const small = await open(t, petstore, get('/livez'))
-    await assertNext(small, 200)
+    const small = await ask(t, petstore, get('/livez'), 200)
     const large = Array.from({ length: 10 }, () => open(t, petstore, get(...head)))
     await Promise.race((await Promise.all(large)).map(({ closed }) => closed))
     await small.write(get('/livez'))
@@ -303,8 +298,7 @@ test('idle connections do not keep the bodies of their requests', async (t) => {
   const body = JSON.stringify({ name: 'x'.repeat(50_000), categoryId: 1 })
   const connections: RawConnection[] = []
   for (let count = 0; count < 10; count++) {
-    const connection = await open(t, petstore, post(body))
-    await assertNext(connection, 201)
+    const connection = await ask(t, petstore, post(body), 201)
     connections.push(connection)
   }
   for (const connection of connections) {
@@ -336,8 +330,7 @@ describe('an incomplete body', within, () => {
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
     const petstore = await start(t, {}, { maxHeldBytes: 100_000 })
     const openWith = async (size: number) => {
-      const connection = await open(t, petstore, postHead(60_500, 'Expect: 100-continue'))
-      await assertNext(connection, 100)
+      const connection = await ask(t, petstore, postHead(60_500, 'Expect: 100-continue'), 100)
       await connection.write('x'.repeat(size))
       return connection
     }
@@ -355,8 +348,7 @@ describe('an incomplete body', within, () => {
     const petstore = await start(t, {}, limits)
     petstore.inject({ operation: 'listPets', delay: 500 })
     const waiting = await open(t, petstore, get())
-    const silent = await open(t, petstore, postHead(REX.length))
-    await assertNext(silent, '408 request_timeout')
+    const silent = await ask(t, petstore, postHead(REX.length), '408 request_timeout')
     await silent.write(REX)
     assert.equal(await silent.rest(), '')
     await assertNext(waiting, 200)

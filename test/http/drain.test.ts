@@ -9,7 +9,7 @@ import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, portOf, RawConnection, start, startLogging } from '../support.ts'
-import { get, HOST, open, post, postHead, request, REX } from './raw.ts'
+import { ask, get, HOST, open, post, postHead, request, REX } from './raw.ts'
 
 // Milliseconds that no test waits for: the tests time out sooner.
 const LONG = 600_000
@@ -22,15 +22,13 @@ const PAGE = get('/v1/pets?limit=100')
 
 /** Opens a connection with a request in flight, whose body lacks `REST`. */
 async function openInFlight(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
-  const connection = await open(t, petstore, START)
-  await assertNext(connection, 100)
+  const connection = await ask(t, petstore, START, 100)
   await connection.write(REX.slice(0, 9))
   return connection
 }
 
 async function openIdle(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
-  const connection = await open(t, petstore, get('/v1/store/orders'))
-  await assertNext(connection, '501 not_implemented')
+  const connection = await ask(t, petstore, get('/v1/store/orders'), '501 not_implemented')
   return connection
 }
 
@@ -153,8 +151,7 @@ describe('close()', within, () => {
     // Neither counts: one has its response, the other is not a request yet.
     const answered = await open(t, petstore, postHead(50, 'Content-Type: text/plain'))
     await assertNext(answered, '415 unsupported_media_type')
-    const begun = await open(t, petstore, `${get()}GET /v1/pets HT`)
-    await assertNext(begun, 200)
+    const begun = await ask(t, petstore, `${get()}GET /v1/pets HT`, 200)
     assert.equal(await petstore.close(50), 2)
     for (const connection of [...inFlight, answered, begun])
       assert.equal(await connection.rest(), '')

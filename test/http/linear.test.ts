@@ -168,7 +168,7 @@ test('requests take linear time while somebody waits for all of them', async () 
 
 test('an unauthorized request costs at most twice as much for 20,000 keys as for one', async () => {
   const checkWith = (keyring: Keyring) => () => {
-    for (let count = 0; count < 10_000; count++)
+    for (let count = 0; count < 1_000; count++)
       keyring.authorize(`Bearer one-prefix-of-all-keys-x${count}`)
   }
   const runs = [[KEY], MANY_KEYS].map((keys) => checkWith(new Keyring(keys)))

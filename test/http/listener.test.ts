@@ -9,7 +9,8 @@ import { createPetstore } from '../../src/petstore.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Answer, Expected, Sent } from '../support.ts'
 import { assertLast, assertNext, AUTHORIZATION, check, KEY, start } from '../support.ts'
-import { BEARER, chunk, get, listen, open, post, postChunked, postHead, REX } from './raw.ts'
+import { ask, BEARER, chunk, get, listen, open } from './raw.ts'
+import { post, postChunked, postHead, REX } from './raw.ts'
 
 const PETS = [{ name: 'Tom', categoryId: 2n ** 62n }]
 const LIST = '[{"id":1,"name":"Tom","categoryId":4611686018427387904}]'
@@ -151,8 +152,7 @@ describe('the listener in a server of node:http', () => {
   for (const [how, bytes] of Object.entries(UPLOADS)) {
     test(`rejects a large body ${how} before its end, and keeps the connection`, async (t) => {
       const { petstore, url } = await serve(t)
-      const connection = await open(t, { url }, bytes.slice(0, 5_000))
-      await assertNext(connection, '413 content_too_large')
+      const connection = await ask(t, { url }, bytes.slice(0, 5_000), '413 content_too_large')
       await connection.write(bytes.slice(5_000) + get())
       assert.equal((await connection.read()).body, LIST)
       const recorded = petstore.requests.map(({ status, body }) => `${status} '${body}'`)

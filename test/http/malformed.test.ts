@@ -5,7 +5,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { assertLast, assertNext, type Expected } from '../support.ts'
 import { RawConnection, start, words } from '../support.ts'
-import { BEARER, chunk, CHUNKED, HOST, open, REX } from './raw.ts'
+import { ask, BEARER, chunk, CHUNKED, HOST, open, REX } from './raw.ts'
 import { get, post, postChunked, postHead, request } from './raw.ts'
 
 const GET = 'GET /v1/pets HTTP/1.1'
@@ -115,8 +115,7 @@ describe('a request that cannot be read', () => {
     for (const [at, [bytes, expected]] of some.entries()) {
       for (const delay of [0, 1, 20]) petstore.inject({ operation: '*', delay })
       const good = get() + post() + get('/v1/pets/1')
-      const connection = await open(t, petstore, good + bytes + post())
-      await assertNext(connection, 200, 201, 200)
+      const connection = await ask(t, petstore, good + bytes + post(), 200, 201, 200)
       await assertLast(connection, expected, JSON.stringify(bytes.slice(0, 200)))
       assert.equal(petstore.pets.length, at + 1)
     }
@@ -203,8 +202,7 @@ describe('a request that does not arrive in time', () => {
       [postHead(70_000)]: '413 content_too_large',
       [postChunked(chunk(REX.padEnd(65_537)) + chunk(REX))]: '413 content_too_large',
     }).map(async ([bytes, expected]) => {
-      const connection = await open(t, petstore, bytes)
-      await assertNext(connection, expected)
+      const connection = await ask(t, petstore, bytes, expected)
       assert.equal(await connection.rest(), '')
     })
     await Promise.all(refused)
@@ -231,8 +229,7 @@ test('a body that cannot be read gets a 400 after earlier responses, and no 100'
   const petstore = await start(t)
   for (const line of [GET, POST, 'POST /v1/pets/0 HTTP/1.1']) {
     const headers = [HOST, BEARER, 'Expect: 100-continue', CHUNKED]
-    const connection = await open(t, petstore, get() + request(line, headers, 'g\r\n'))
-    await assertNext(connection, 200)
+    const connection = await ask(t, petstore, get() + request(line, headers, 'g\r\n'), 200)
     await assertLast(connection, '400 bad_request')
   }
 })

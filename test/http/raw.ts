@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Server } from 'node:net'
 import type { TestContext } from 'node:test'
-import { AUTHORIZATION, RawConnection } from '../support.ts'
+import { assertNext, AUTHORIZATION, type Expected, RawConnection } from '../support.ts'
 
 export const HOST = 'Host: pets.example'
 export const BEARER: string = `Authorization: ${AUTHORIZATION}`
@@ -44,6 +44,18 @@ export async function open(
   const connection = new RawConnection(t, server)
   if (unread) connection.socket.pause()
   await connection.write(Buffer.from(bytes, 'latin1'))
+  return connection
+}
+
+/** Opens a connection, writes a text, and asserts what comes back. */
+export async function ask(
+  t: TestContext,
+  server: { url: string },
+  bytes: string,
+  ...expected: Expected[]
+): Promise<RawConnection> {
+  const connection = await open(t, server, bytes)
+  await assertNext(connection, ...expected)
   return connection
 }
 

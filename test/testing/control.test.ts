@@ -6,12 +6,12 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
-import { type Answer, assertError, assertIs, assertNext, check, FakeStream } from '../support.ts'
+import { type Answer, assertError, assertIs, check, FakeStream } from '../support.ts'
 import { folderOf, freePort, KEY, listAll, send, start } from '../support.ts'
 import { temporaryFile, words } from '../support.ts'
 import { blocksOf } from '../documents.ts'
 import { serve } from '../executable.ts'
-import { open, request, REX } from '../http/raw.ts'
+import { ask, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
@@ -86,7 +86,7 @@ test('the controls serve every local Host, and a browser without a page', async 
     for (const value of values)
       assert.equal((await call('GET', '/pets', '', { [name]: value })).status, 200, value)
   }
-  await assertNext(await open(t, { url }, 'GET /pets HTTP/1.0\r\n\r\n'), 200)
+  await ask(t, { url }, 'GET /pets HTTP/1.0\r\n\r\n', 200)
   for (const init of [{}, { method: 'POST' }, { method: 'POST', body: '[]', headers: JSON_TYPE }]) {
     assert.ok((await fetch(`${url}/${init.method ? 'reset' : 'pets'}`, init)).ok)
   }
@@ -150,7 +150,7 @@ test('the controls refuse another media type, and a body over 64 MiB', async (t)
     assertIs(plain, '415 unsupported_media_type')
     for (const [bytes, status] of Object.entries({ [2 ** 26]: 100, [2 ** 26 + 1]: 413 })) {
       const lines = ['Host: localhost', 'Expect: 100-continue', `Content-Length: ${bytes}`]
-      await assertNext(await open(t, { url }, request(`POST ${path} HTTP/1.1`, lines)), status)
+      await ask(t, { url }, request(`POST ${path} HTTP/1.1`, lines), status)
     }
   }
   assert.equal((await call('POST', '/pets', `[${REX}]`)).status, 201)

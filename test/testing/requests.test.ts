@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/index.ts'
 import type { Fault, Petstore, RecordedOperation, RecordedRequest } from '../../src/index.ts'
-import { assertNext, AUTHORIZATION, KEY, outcomesOf, send } from '../support.ts'
+import { AUTHORIZATION, KEY, outcomesOf, send } from '../support.ts'
 import { start, startLogging, untilInFlight } from '../support.ts'
-import { BEARER, get, open, post as postOf, postChunked } from '../http/raw.ts'
+import { ask, BEARER, get, open, post as postOf, postChunked } from '../http/raw.ts'
 import { postHead, request, REX } from '../http/raw.ts'
 
 /** The requests without durations and keys, which are checked here. */
@@ -103,8 +103,7 @@ test('malformed requests are recorded, but neither probes nor garbage', async (t
 
 test('the status is null if the client left, its body broke, or the server hung up', async (t) => {
   const { petstore, logStream } = await startLogging(t, 'json')
-  const inBody = await open(t, petstore, postHead(100, 'Expect: 100-continue'))
-  await assertNext(inBody, 100)
+  const inBody = await ask(t, petstore, postHead(100, 'Expect: 100-continue'), 100)
   await inBody.write('{"name"')
   await send(petstore, 'GET', '/livez')
   // By now the body is read. A reset after unread bytes would look like an end.
@@ -124,8 +123,7 @@ test('the status is null if the client left, its body broke, or the server hung 
 
 test('requests are in the order of arrival, and a delay counts', async (t) => {
   const petstore = await start(t)
-  const slow = await open(t, petstore, postHead(REX.length, 'Expect: 100-continue'))
-  await assertNext(slow, 100)
+  const slow = await ask(t, petstore, postHead(REX.length, 'Expect: 100-continue'), 100)
   await send(petstore, 'GET', '/v1/pets?fast')
   assert.deepEqual(queries(petstore), ['fast'])
   petstore.inject({ operation: 'listPets', delay: 20 })
