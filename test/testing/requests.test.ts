@@ -59,8 +59,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   'an absolute target': ['GET', absolute, 'listPets', 200, {}, { path: '/v1/pets' }],
 }
 
+// http/listener.test.ts shows that what comes through any other door is recorded alike.
 for (const [name, row] of Object.entries(ROWS)) {
-  test(`records ${name} as it was sent, over a socket and in process`, async (t) => {
+  test(`records ${name} as it was sent`, async (t) => {
     const [method, target, operation, status, given = {}, recorded] = row
     const petstore = await start(t, { maxBody: 100 })
     const { body = '' } = given
@@ -69,10 +70,6 @@ for (const [name, row] of Object.entries(ROWS)) {
     const [path = '', ...query] = target.split('?')
     const came = { method, path, query: query.join('?'), headers, body: '', violations: [] }
     const entry = { operation, status, ...came, ...recorded }
-    const init = { method, headers: sent, body: body === '' ? null : body }
-    await petstore.fetch(new URL(target, petstore.url), init)
-    assert.deepEqual(requests(petstore), [entry])
-    await petstore.reset()
     await send(petstore, method, target, { headers: sent, body })
     const [overSocket, ...more] = requests(petstore)
     const { 'transfer-encoding': _, ...framed } = overSocket?.headers ?? {}
