@@ -64,7 +64,7 @@ const noFolder = (path: string) =>
 
 test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const inUse = `${portOf(await start(t))}`
-  const snapshot = `${folderOf(t)}/none/pets.json`
+  const snapshot = `${folderOf()}/none/pets.json`
   const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
   const noHost = 'getaddrinfo ENOTFOUND none.invalid'
   const isInUse = `Cannot listen on 127.0.0.1:${inUse}: the port is in use`
@@ -83,7 +83,7 @@ const isRoot =
 
 const skip = !isRoot && 'only root can be another user'
 test('says in words what its user may not do', { skip }, async (t) => {
-  const snapshot = `${folderOf(t)}/pets.json` // in a folder that only root may write to
+  const snapshot = `${folderOf()}/pets.json` // in a folder that only root may write to
   t.after(() => process.seteuid?.(0))
   process.seteuid?.(65_534)
   const unwritable = await run(['--port', '0', '--snapshot', snapshot])
@@ -100,7 +100,7 @@ test('without a page, the greeting on a terminal has a generated key, which work
 })
 
 test('the greeting on a terminal has a link to the page, and no key that was given', async (t) => {
-  const snapshot = `${folderOf(t)}/pets.json`
+  const snapshot = `${folderOf()}/pets.json`
   const flags = ['--api-key', KEY, '--snapshot', snapshot]
   const { process, url } = await serve(t, flags, { isTTY: true })
   const { text } = process.stdout
@@ -133,7 +133,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
 }
 
 test('the first line of the log has the address, whatever the start had to say', async (t) => {
-  const snapshot = temporaryFile(t, `[{"id":1,${REX.slice(1)}]`)
+  const snapshot = temporaryFile(`[{"id":1,${REX.slice(1)}]`)
   writeFileSync(`${snapshot}.journal`, '["torn')
   const env = { PETSTORE_API_KEYS: KEY, PETSTORE_MAX_STORE: '150' }
   const { process, url } = await serve(t, ['--snapshot', snapshot, '--log', 'json'], { env })
@@ -144,7 +144,7 @@ test('the first line of the log has the address, whatever the start had to say',
 })
 
 test('a seed that takes 80 % of the store is warned of', async (t) => {
-  const seed = temporaryFile(t, `[${REX}]`)
+  const seed = temporaryFile(`[${REX}]`)
   const { process } = await serve(t, ['--api-key', KEY, '--seed', seed, '--max-store', '150'])
   await process.stdout.until(/ listens on [^]*"warn","message":"pets take 80 % of the 150 bytes/)
 })
@@ -308,7 +308,7 @@ describe('--healthcheck', () => {
 })
 
 test('SIGHUP rereads the file of keys, and a bad file changes no key', async (t) => {
-  const path = temporaryFile(t, 'the-old-key')
+  const path = temporaryFile('the-old-key')
   const { process, url } = await serve(t, ['--api-key', KEY, '--api-keys-file', path])
   const keys = ['the-old-key', 'the-new-key', KEY]
   const valid = async () => (await Promise.all(keys.map((key) => statusWith({ url }, key)))).join()
@@ -347,7 +347,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   }
 
   test(`${signal} lets a request in flight end, and completes snapshot and log`, async (t) => {
-    const snapshot = `${folderOf(t)}/pets.json`
+    const snapshot = `${folderOf()}/pets.json`
     const petstore = await serve(t, ['--api-key', KEY, '--drain', '86400', '--snapshot', snapshot])
     const busy = await openRequest(t, petstore)
     petstore.process.emit(signal)
@@ -396,7 +396,7 @@ test('one signal cuts off the drain after a --drain-delay that ended by itself',
 
 test('it warns once that pets take four fifths of --max-store', async (t) => {
   const body = '{"name":"Rex","categoryId":9223372036854775807}' // counted as 154 bytes
-  for (const flags of [[], ['--snapshot', `${folderOf(t)}/pets.json`]]) {
+  for (const flags of [[], ['--snapshot', `${folderOf()}/pets.json`]]) {
     const petstore = await serve(t, ['--api-key', KEY, '--max-store', '1540', ...flags])
     const { stdout } = petstore.process
     for (let count = 1; count <= 9; count++) {
@@ -426,7 +426,7 @@ function runProgram(t: TestContext, command: readonly string[]): Running {
 }
 
 test('a start that fails logs what it has cut off', async (t) => {
-  const snapshot = temporaryFile(t, '[]')
+  const snapshot = temporaryFile('[]')
   writeFileSync(`${snapshot}.journal`, 'torn')
   const args = ['--snapshot', snapshot, '--host', '192.0.2.1']
   const { status, stdout } = await runProgram(t, [...PETSTORE, ...args]).exited
@@ -479,7 +479,7 @@ describe('the process', { concurrency: 2 }, () => {
 
   const noLimit = lacks('prlimit')
   test('counts the lines of its log that a full disk lost', { skip: noLimit }, async (t) => {
-    const file = `${folderOf(t)}/log`
+    const file = `${folderOf()}/log`
     const command = `${SHELL} --api-key ${KEY} > '${file}'`
     const server = await runProgram(t, ['sh', '-c', command]).serves()
     const limit = (bytes: string) => {

@@ -93,7 +93,7 @@ test('--expected-failures turns its names around, and refuses one that is no rul
   const { url } = await startLenient(t)
   const failed = namesIn((await verify(url, [])).stdout, 'not ok')
   const run = async (...names: string[]) => {
-    const file = temporaryFile(t, names.join('\n'))
+    const file = temporaryFile(names.join('\n'))
     return (await verify(url, ['--expected-failures', file])).status
   }
   assert.equal(await run(...failed), 0)

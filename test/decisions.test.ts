@@ -109,7 +109,7 @@ test('sends 100-continue for a good request, also for chunks and in any letter c
 })
 
 test('answers 507 after the id 999999999999999', async (t) => {
-  const snapshot = temporaryFile(t, `[{"id":999999999999998,${BODY.slice(1)}]`)
+  const snapshot = temporaryFile(`[{"id":999999999999998,${BODY.slice(1)}]`)
   const petstore = await start(t, { snapshot })
   const { headers } = await post(petstore, BODY, 201)
   assert.equal(headers.location, '/v1/pets/999999999999999')
@@ -118,7 +118,7 @@ test('answers 507 after the id 999999999999999', async (t) => {
 })
 
 test('answers 503 while the disk fails, adds nothing, and goes on reading', async (t) => {
-  const folder = `${folderOf(t)}/pets`
+  const folder = `${folderOf()}/pets`
   mkdirSync(folder)
   const petstore = await start(t, { snapshot: `${folder}/pets.json`, maxStore: 500 })
   await post(petstore, BODY, 201)

@@ -123,7 +123,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
 }
 
 test('a snapshot that cannot be opened, or would not hold the pets, stops the start', async (t) => {
-  const snapshot = `${folderOf(t)}/pets.json`
+  const snapshot = `${folderOf()}/pets.json`
   const unopened = { code: 'storage_failed', message: /in a folder that exists/ }
   await assert.rejects(startPetstore({ snapshot: `${snapshot}/pets.json` }), unopened)
   const tooMany = startPetstore({ snapshot, pets: [REX, REX], maxStore: 303 })
@@ -142,7 +142,7 @@ test('petstores share a log stream: one listener, and every line', async () => {
 })
 
 test('an address in use leaves nothing open, and close() frees both ports at once', async (t) => {
-  const snapshot = `${folderOf(t)}/pets.json`
+  const snapshot = `${folderOf()}/pets.json`
   const port = portOf(await start(t))
   const message = `Cannot listen on 127.0.0.1:${port}: the port is in use`
   const error = { code: 'EADDRINUSE', message }
@@ -182,7 +182,7 @@ function runModule(code: string, ...flags: string[]) {
   return new Running([process.execPath, ...all]).exited
 }
 
-test('closed petstores, and one without a socket, let the process end', async (t) => {
+test('closed petstores, and one without a socket, let the process end', async () => {
   const code = `
     import { createPetstore, startPetstore } from './src/index.ts'
     process.stdout, process.stderr
@@ -190,7 +190,7 @@ test('closed petstores, and one without a socket, let the process end', async (t
     const unused = createPetstore()
     unused.inject({ operation: '*', status: 503 })
     await unused.fetch(unused.url)
-    const snapshot = ${JSON.stringify(`${folderOf(t)}/pets.json`)}
+    const snapshot = ${JSON.stringify(`${folderOf()}/pets.json`)}
     const petstore = await startPetstore({ controlPort: 0, snapshot })
     petstore.inject({ operation: 'listPets', delay: 600_000 })
     const delayed = fetch(petstore.url + '/pets', petstore).catch(() => {})

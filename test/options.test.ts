@@ -146,8 +146,8 @@ for (const [name, { mustBe, good, misshapen, outOfRange = [] }] of ALL_OPTIONS) 
   })
 }
 
-test('an invalid option is rejected before any file is opened', async (t) => {
-  const folder = folderOf(t)
+test('an invalid option is rejected before any file is opened', async () => {
+  const folder = folderOf()
   await assert.rejects(startPetstore({ snapshot: `${folder}/pets.json`, port: -1 }), RangeError)
   assert.deepEqual(readdirSync(folder), [])
 })

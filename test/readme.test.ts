@@ -99,9 +99,9 @@ test('npm start says what it waits for, serves the demo pets, and ends by Ctrl-C
   assert.match((await server.exited).stdout, /^Loading tsx/m)
 })
 
-test('the first example runs as it stands', async (t) => {
+test('the first example runs as it stands', async () => {
   const [{ code } = { code: '' }] = blocksOf('README.md', 'In a test suite')
-  const file = join(folderOf(t), 'example.test.mjs')
+  const file = join(folderOf(), 'example.test.mjs')
   const source = new URL('../src/index.ts', import.meta.url)
   writeFileSync(file, code.replace("'petstore-server'", `'${source}'`))
   const flags = ['--import', 'tsx', '--test', '--test-reporter=tap']
@@ -112,7 +112,7 @@ test('the first example runs as it stands', async (t) => {
 test('the snapshot is read as shown, and its copies have every acknowledged pet', async (t) => {
   const [{ code: shown } = { code: '' }, { code: commands } = { code: '' }] =
     blocksOf('docs/snapshot.md')
-  const folder = folderOf(t)
+  const folder = folderOf()
   mkdirSync(join(folder, 'backup'))
   writeFileSync(join(folder, 'pets.json'), shown)
   const petstore = await start(t, { snapshot: join(folder, 'pets.json') })
@@ -124,8 +124,8 @@ test('the snapshot is read as shown, and its copies have every acknowledged pet'
   await copy.close()
 })
 
-test('before npm ci, npm says to run it first, and leaves dist alone', async (t) => {
-  const folder = folderOf(t)
+test('before npm ci, npm says to run it first, and leaves dist alone', async () => {
+  const folder = folderOf()
   cpSync('package.json', join(folder, 'package.json'))
   mkdirSync(join(folder, 'dist'))
   writeFileSync(join(folder, 'dist/main.js'), '')

@@ -224,8 +224,8 @@ test('a variable that is empty or undefined leaves the default', async (t) => {
 })
 
 test('--snapshot is the file that keeps the pets, and wins over --seed and --demo', async (t) => {
-  const path = temporaryFile(t, `[{"id":12,${REX.slice(1)}]`)
-  const given = ['--api-key', KEY, '--demo', '--seed', temporaryFile(t, `[${REX}]`)]
+  const path = temporaryFile(`[{"id":12,${REX.slice(1)}]`)
+  const given = ['--api-key', KEY, '--demo', '--seed', temporaryFile(`[${REX}]`)]
   const rounds = [
     { id: 13, args: ['--snapshot', path], variable: '/no/no' },
     { id: 14, args: [], variable: path },
@@ -320,7 +320,7 @@ test('a file of keys has one a line, and adds them to those of --api-key', async
     ['\ufefffirst-key\r\n# comment\r\nsecond-key\r\n', 'first-key', 'second-key'],
   ]
   for (const [content, ...keys] of files) {
-    const path = temporaryFile(t, content)
+    const path = temporaryFile(content)
     const flags = ['--api-keys-file', path, '--api-key', KEY]
     await assertKeys(t, flags, { PETSTORE_API_KEYS_FILE: '/no' }, KEY, ...keys)
     await assertKeys(t, [], { PETSTORE_API_KEYS_FILE: path }, ...keys)
@@ -334,8 +334,8 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
     '"name":"Rex","categoryId":9223372036854775807,"status":"available"',
   ]
   const members = pets.map((pet) => `{${pet}, "tag": null}`)
-  const path = temporaryFile(t, `\ufeff[ ${members.join('\n,')} ]\n`)
-  const empty = temporaryFile(t, '[]')
+  const path = temporaryFile(`\ufeff[ ${members.join('\n,')} ]\n`)
+  const empty = temporaryFile('[]')
   const rows = [
     { args: ['--demo', '--seed', path], variable: '/no', seeded: pets },
     { args: [], variable: path, seeded: pets },
@@ -360,16 +360,16 @@ test('an invalid key is shown by its length and three characters at most', async
     await assertRejected('--api-key', text, `must be ${KEY_MUST_BE}`, shown)
 })
 
-test('a file without a key or with an invalid one is rejected, and no key shown', async (t) => {
+test('a file without a key or with an invalid one is rejected, and no key shown', async () => {
   for (const [content, why] of [
     ['# first-key\n\n', 'must hold at least one key'],
     ['a-good-key\n\nshorter', invalidIn(3)],
     ['first-key second-key', invalidIn(1)],
   ] as const)
-    await assertRejected('--api-keys-file', temporaryFile(t, content), why)
+    await assertRejected('--api-keys-file', temporaryFile(content), why)
 })
 
-test('a seed that is not an array of NewPet is rejected', async (t) => {
+test('a seed that is not an array of NewPet is rejected', async () => {
   const why = 'in item 2, name must .*; categoryId is required .*; status must be .*\n'
   for (const [content, reason] of [
     ['[] []', '.'],
@@ -377,16 +377,16 @@ test('a seed that is not an array of NewPet is rejected', async (t) => {
     [`[${REX},{"name":2,"status":"lost"}]`, why],
   ] as const) {
     const message = new RegExp(`^must hold a JSON array of NewPet: ${reason}`)
-    await assertRejected('--seed', temporaryFile(t, content), message)
+    await assertRejected('--seed', temporaryFile(content), message)
   }
 })
 
-test('a file of keys and a seed must be a regular file of UTF-8', async (t) => {
+test('a file of keys and a seed must be a regular file of UTF-8', async () => {
   for (const [path, why] of [
     ['', 'ENOENT'],
     ['/no/such/file', 'ENOENT'],
     [tmpdir(), 'it is not a regular file'], // cli.test.ts has a pipe
-    [temporaryFile(t, Buffer.of(0x5b, 0xff)), 'utf-8'],
+    [temporaryFile(Buffer.of(0x5b, 0xff)), 'utf-8'],
   ] as const) {
     const message = new RegExp(`^must be a file of UTF-8 text that can be read: .*${why}`)
     for (const flag of ['--api-keys-file', '--seed']) await assertRejected(flag, path, message)

@@ -60,7 +60,7 @@ const FOLDER = mkdtempSync(join(tmpdir(), 'petstore-'))
 process.once('exit', () => rmSync(FOLDER, { recursive: true, force: true }))
 
 /** Makes a folder. It outlasts the test, because a petstore still writes while it closes. */
-export function folderOf(_t?: TestContext): string {
+export function folderOf(): string {
   return mkdtempSync(join(FOLDER, 'test-'))
 }
 
@@ -300,8 +300,8 @@ export class Random {
   }
 }
 
-export function temporaryFile(t: TestContext, content: string | Uint8Array): string {
-  const path = join(folderOf(t), 'file')
+export function temporaryFile(content: string | Uint8Array): string {
+  const path = join(folderOf(), 'file')
   writeFileSync(path, content)
   return path
 }

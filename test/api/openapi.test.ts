@@ -98,7 +98,7 @@ function statementsOf(document: unknown, id: string, operation: unknown): string
 }
 
 async function provoke(t: TestContext, variant: Omit<Variant, 'basePath'>) {
-  const folder = `${folderOf(t)}/pets`
+  const folder = `${folderOf()}/pets`
   mkdirSync(folder)
   const pets = [JSON.parse(REX), JSON.parse(REX)]
   const petstore = await start(t, { ...variant, pets, maxStore: 450 })

@@ -40,8 +40,8 @@ require-trusted-types-for 'script'; trusted-types 'none'`
   assert.doesNotMatch(markup, /\s(?:style|on\w+)=|javascript:/i)
 })
 
-test('a checkout with CRLF serves the same page, which its policy allows', async (t) => {
-  const folder = folderOf(t)
+test('a checkout with CRLF serves the same page, which its policy allows', async () => {
+  const folder = folderOf()
   cpSync(SOURCES, folder, { recursive: true })
   const path = join(folder, 'api/page.html')
   writeFileSync(path, readFileSync(path, 'utf8').replace(/\r?\n/g, '\r\n'))

@@ -21,7 +21,7 @@ const TWO_PETS = ['Rex', 'Tom'].map((name) => ({ name, categoryId: 1 }))
 describe('one connection', within, () => {
   for (const kind of ['memory', 'a snapshot']) {
     test(`shows a pipelined request the pets of slow ones before it, in ${kind}`, async (t) => {
-      const options = kind === 'memory' ? {} : { snapshot: `${folderOf(t)}/pets.json` }
+      const options = kind === 'memory' ? {} : { snapshot: `${folderOf()}/pets.json` }
       const petstore = await start(t, options)
       petstore.inject({ operation: 'createPet', delay: 20 })
       const chunked = postChunked(`${chunk(REX)}0\r\n\r\n`)
@@ -213,7 +213,7 @@ describe('pipelined requests', within, () => {
   const PIPELINE = get('/v1/pets?limit=1').repeat(101)
 
   test('are answered in order while at most 100 wait, or else the connection closes', async (t) => {
-    const snapshot = `${folderOf(t)}/pets.json`
+    const snapshot = `${folderOf()}/pets.json`
     const { petstore, logStream } = await startLogging(t, 'text', { snapshot })
     await petstore.add(Array(100).fill(TWO_PETS[0]))
     const connection = new RawConnection(t, petstore)

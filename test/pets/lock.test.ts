@@ -10,7 +10,7 @@ import { folderOf } from '../support.ts'
 const takeAndRelease = (file: string) => takeLock(file).then((lock) => lock.release())
 
 test('a stopped process keeps its lock; a killed one does not', async (t) => {
-  const folder = folderOf(t)
+  const folder = folderOf()
   const script = `import { takeLock } from './src/pets/lock.ts'
     await takeLock('${folder}/pets')
     setInterval(() => {}, 1e6)
@@ -28,8 +28,8 @@ test('a stopped process keeps its lock; a killed one does not', async (t) => {
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('one of many contenders takes a lock, even if a dead one is left', async (t) => {
-  const folder = folderOf(t)
+test('one of many contenders takes a lock, even if a dead one is left', async () => {
+  const folder = folderOf()
   for (let round = 0; round < 20; round++) {
     const left = createServer().listen(`${folder}/left`)
     await once(left, 'listening')
@@ -44,8 +44,8 @@ test('one of many contenders takes a lock, even if a dead one is left', async (t
   }
 })
 
-test('leaves a file that is not a socket alone, whatever its name', async (t) => {
-  const folder = folderOf(t)
+test('leaves a file that is not a socket alone, whatever its name', async () => {
+  const folder = folderOf()
   writeFileSync(`${folder}/pets.lock.mine`, 'mine')
   mkdirSync(`${folder}/pets.lock.yours`)
   await takeAndRelease(`${folder}/pets`)
@@ -53,7 +53,7 @@ test('leaves a file that is not a socket alone, whatever its name', async (t) =>
 })
 
 test('releases a lock although somebody asks for its owner and hangs up, or stays', async (t) => {
-  const folder = folderOf(t)
+  const folder = folderOf()
   const lock = await takeLock(`${folder}/pets`)
   const [name = ''] = readdirSync(folder)
   connect(`${folder}/${name}`).destroy()
@@ -65,7 +65,7 @@ test('releases a lock although somebody asks for its owner and hangs up, or stay
 })
 
 test('an owner that lacks file descriptors to respond at once keeps its lock', async (t) => {
-  const folder = folderOf(t)
+  const folder = folderOf()
   let count = 0
   const owner = createServer((socket) => socket.end(count++ < 3 ? '' : 'itself'))
   t.after(() => owner.close())
@@ -73,8 +73,8 @@ test('an owner that lacks file descriptors to respond at once keeps its lock', a
   await assert.rejects(takeLock(`${folder}/pets`), /is in use by itself$/)
 })
 
-test('refuses a path that no socket can have, with the reason', async (t) => {
-  const folder = folderOf(t)
+test('refuses a path that no socket can have, with the reason', async () => {
+  const folder = folderOf()
   await assert.rejects(takeLock(`${folder}/none/pets`), /pets must be in a folder that exists/)
   const room = 103 - Buffer.byteLength(`${folder}/.lock.12345678`)
   await takeAndRelease(`${folder}/${'x'.repeat(room)}`)

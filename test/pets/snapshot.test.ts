@@ -37,15 +37,15 @@ async function open(t: TestContext, path: string): Promise<LocalStore> {
   return store
 }
 
-function filed(t: TestContext, file?: string | Buffer, journal?: string | Buffer): string {
-  const path = `${folderOf(t)}/pets.json`
+function filed(file?: string | Buffer, journal?: string | Buffer): string {
+  const path = `${folderOf()}/pets.json`
   if (file !== undefined) fs.writeFileSync(path, file)
   if (journal !== undefined) fs.writeFileSync(`${path}.journal`, journal)
   return path
 }
 
 async function openFiled(t: TestContext, file?: string, journal?: string) {
-  const path = filed(t, file, journal)
+  const path = filed(file, journal)
   return { path, store: await open(t, path) }
 }
 
@@ -160,7 +160,7 @@ const LAYOUTS: [layout: string, file: string, pets: string[]][] = [
 ]
 for (const [layout, file, pets] of LAYOUTS) {
   test(`reads any array of pets with ascending ids: ${layout}`, async (t) => {
-    const store = await open(t, filed(t, file))
+    const store = await open(t, filed(file))
     assert.deepEqual(all(store), pets)
     const added = await store.add(REX)
     const lastId: number = pets.length === 0 ? 0 : JSON.parse(pets.at(-1) ?? '').id
@@ -184,7 +184,7 @@ const MEMBERS: [member: string, values: string[]][] = [
 ]
 for (const [member, values] of MEMBERS) {
   test(`reads any ${member} on a line of its own as in any other layout`, async (t) => {
-    const path = filed(t)
+    const path = filed()
     const read = async (file: string) => {
       fs.writeFileSync(path, file)
       const store = await open(t, path).catch(() => undefined)
@@ -200,7 +200,7 @@ for (const [member, values] of MEMBERS) {
 }
 
 test('reads files of several MiB, with a long line among short ones', async (t) => {
-  const path = filed(t)
+  const path = filed()
   const names = Array.from({ length: 300 }, (_, at) => `${at}é`.repeat(2_000))
   names[150] = 'long '.repeat(600_000)
   const json = names.map((name, at) => JSON.stringify({ id: at + 1, name, categoryId: at }))
@@ -251,7 +251,7 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
 ]
 for (const [what, file, reason, journal] of DAMAGES) {
   test(`refuses ${what} with the place and the reason, and touches nothing`, async (t) => {
-    const path = filed(t, file, journal)
+    const path = filed(file, journal)
     await assert.rejects(open(t, path), reason)
     const names = journal === undefined ? ['pets.json'] : ['pets.json', 'pets.json.journal']
     assert.deepEqual(fs.readdirSync(dirname(path)), names)
@@ -291,7 +291,7 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
   const json = (id: number) => JSON.stringify({ id, name: random.string(), categoryId: id })
   const pets = Array.from({ length: 9 }, (_, at) => json(at + 1))
   const whole = Buffer.from(pets.map((pet) => journalLine(pet)).join(''))
-  const path = filed(t)
+  const path = filed()
   for (let count = 0; count < 200; count++) {
     const at = random.integer(0, whole.length - 1)
     const changed = random.chance(0.5) ? whole.subarray(0, at) : Buffer.from(whole)
@@ -308,7 +308,7 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
 })
 
 test('follows a link to the file and to its lock, and refuses a loop', async (t) => {
-  const folder = folderOf(t)
+  const folder = folderOf()
   fs.symlinkSync('later.json', `${folder}/link.json`)
   await (await open(t, `${folder}/link.json`)).add(REX)
   await assert.rejects(open(t, `${folder}/later.json`), /in use by process \d+ on .+ since \d{4}-/)
@@ -334,7 +334,7 @@ const LINKS: [what: string, opened: string, file: string, commands: string][] = 
 ]
 for (const [what, opened, file, commands] of LINKS) {
   test(`follows a link ${what}`, async (t) => {
-    const folder = folderOf(t)
+    const folder = folderOf()
     sh(folder, commands)
     await (await open(t, `${folder}/${opened}`)).close()
     assert.equal(fs.readFileSync(`${folder}/${file}`, 'utf8'), '[\n]\n')
@@ -356,20 +356,20 @@ type Operation = 'appendFile' | 'write' | 'sync' | 'datasync' | 'truncate'
 
 /** Lets operations on all open files fail, as only a broken disk does; returns what ends it. */
 async function failDisk(t: TestContext, operations: Operation[], code = 'EIO', times = Infinity) {
-  const files = await prototypeOfFiles(t)
+  const files = await prototypeOfFiles()
   const fail = () => Promise.reject(Object.assign(new Error(`${code}: it fails`), { code }))
   const mocks = operations.map((one) => t.mock.method(files, one, fail, { times }).mock)
   return () => mocks.forEach((mock) => mock.restore())
 }
 
-async function prototypeOfFiles(t: TestContext) {
-  const probe = await openFile(filed(t, ''), 'r')
+async function prototypeOfFiles() {
+  const probe = await openFile(filed(''), 'r')
   await probe.close()
   return Object.getPrototypeOf(probe)
 }
 
 test('a start that cannot empty the journal leaves a store that works', async (t) => {
-  const path = filed(t, FILE, LINE)
+  const path = filed(FILE, LINE)
   await failDisk(t, ['datasync'], 'ENOSPC', 1)
   const store = await open(t, path)
   assert.deepEqual(reports.get(store), [`warn: ${path} cannot be replaced: ENOSPC: it fails`])
@@ -538,7 +538,7 @@ test('a store whose lock is removed while it writes the file does not place it',
     await open(t, path)
     fs.writeFileSync(`${path}.petstore-new`, 'half')
   }
-  t.mock.method(await prototypeOfFiles(t), 'sync', startSecond, { times: 1 })
+  t.mock.method(await prototypeOfFiles(), 'sync', startSecond, { times: 1 })
   await assert.rejects(async () => store.reset([]), /is in use by process/)
   assert.equal(fs.readFileSync(path, 'utf8'), FILE)
 })
@@ -560,7 +560,7 @@ test('a reset replaces the file whole: a reader sees it before or after', async 
 for (const mode of [0o660, 0o600]) {
   test(`keeps file mode ${mode.toString(8)}, and lets nobody else read the journal`, async (t) => {
     process.umask(0o022)
-    const path = filed(t, FILE)
+    const path = filed(FILE)
     fs.chmodSync(path, mode)
     const store = await open(t, path)
     await store.reset(PETS)
@@ -571,7 +571,7 @@ for (const mode of [0o660, 0o600]) {
 
 test('a close waits for additions; if it fails, it says so and keeps the journal', async (t) => {
   const { path, store } = await openFiled(t)
-  const { mock: written } = t.mock.method(await prototypeOfFiles(t), 'write')
+  const { mock: written } = t.mock.method(await prototypeOfFiles(), 'write')
   const adding = store.add(REX)
   const end = await failDisk(t, ['sync'])
   await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
@@ -608,8 +608,8 @@ const rootOnly = { skip: process.getuid?.() !== 0 && 'only root may take another
 const mountOnly = { skip: !mayMount() && 'nothing may be mounted here' }
 
 /** A file in a folder that everybody may write to. */
-function shared(t: TestContext): string {
-  const path = filed(t, FILE)
+function shared(): string {
+  const path = filed(FILE)
   fs.chmodSync(dirname(path), 0o777)
   return path
 }
@@ -633,7 +633,7 @@ async function assertRefused(t: TestContext, path: string, reason: RegExp): Prom
 
 for (const kind of ['mkfifo', 'mkdir']) {
   test(`refuses a file or a journal made by ${kind}`, async (t) => {
-    const path = shared(t)
+    const path = shared()
     execFileSync(kind, [`${path}.journal`])
     await assertRefused(t, path, /pets\.json\.journal: must be a regular file$/)
     fs.unlinkSync(path)
@@ -644,13 +644,13 @@ for (const kind of ['mkfifo', 'mkdir']) {
 
 test('refuses a journal whose snapshot is missing', async (t) => {
   for (const journal of ['', LINE]) {
-    const path = filed(t, undefined, journal)
+    const path = filed(undefined, journal)
     await assertRefused(t, path, /journal: .*pets\.json, which it adds to, is missing: restore it$/)
   }
 })
 
 test('keeps a read-only file, and writes a journal next to it', rootOnly, async (t) => {
-  const path = shared(t)
+  const path = shared()
   fs.chmodSync(path, 0o444)
   fs.chownSync(path, NOBODY, NOBODY)
   await asNobody(path, async () => {
@@ -664,13 +664,13 @@ test('keeps a read-only file, and writes a journal next to it', rootOnly, async 
 })
 
 test('refuses a file in a sticky folder that another user owns', rootOnly, async (t) => {
-  const path = shared(t)
+  const path = shared()
   fs.chmodSync(dirname(path), 0o1777)
   await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
 })
 
 test("keeps another user's file, of which there may be no link", rootOnly, async (t) => {
-  const path = shared(t)
+  const path = shared()
   await asNobody(path, async () => {
     const store = await open(t, path)
     process.seteuid?.(0)
@@ -687,7 +687,7 @@ test("keeps another user's file, of which there may be no link", rootOnly, async
 })
 
 test('a close that fails says so, even if the lock cannot be removed', rootOnly, async (t) => {
-  const path = shared(t)
+  const path = shared()
   await asNobody(path, async () => {
     const store = await open(t, path)
     await store.add(REX)
@@ -700,14 +700,14 @@ test('a close that fails says so, even if the lock cannot be removed', rootOnly,
 })
 
 test('refuses a file that is mounted by itself', mountOnly, async (t) => {
-  const path = shared(t)
-  execFileSync('mount', ['--bind', shared(t), path])
+  const path = shared()
+  execFileSync('mount', ['--bind', shared(), path])
   t.after(() => execFileSync('umount', [path]))
   await assertRefused(t, path, /pets\.json cannot be replaced: EBUSY/)
 })
 
 test('refuses to begin on a full disk', mountOnly, async (t) => {
-  const folder = folderOf(t)
+  const folder = folderOf()
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder])
   t.after(() => execFileSync('umount', ['--lazy', folder]))
   assert.throws(() => fs.writeFileSync(`${folder}/filler`, Buffer.alloc(2 ** 20)), /ENOSPC/)

@@ -65,7 +65,7 @@ export interface Chromium {
 }
 
 export async function launch(t: TestContext): Promise<Chromium> {
-  const folder = folderOf(t)
+  const folder = folderOf()
   npmInstall(folder, ...PACKAGES)
   const modules = `${folder}/node_modules`
   const axe = readFileSync(`${modules}/axe-core/axe.min.js`, 'utf8')

@@ -84,7 +84,7 @@ export async function startProxy(
 ): Promise<Proxy> {
   const { example, changes, prefixChange, args } = PROXIES[name]
   const { servers, keepAlive = 60, prefix = '' } = options
-  const folder = folderOf(t)
+  const folder = folderOf()
   const port = await freePort()
   const all = changes(port, { servers, keepAlive, prefix })
   if (prefix !== '') all.push(prefixChange(prefix))

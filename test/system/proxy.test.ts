@@ -20,7 +20,7 @@ async function startInstance(t: TestContext) {
   const port = await freePort()
   const controlPort = await freePort()
   const controlUrl = `http://127.0.0.1:${controlPort}`
-  const snapshot = `${folderOf(t)}/pets.json`
+  const snapshot = `${folderOf()}/pets.json`
   const controls = ['--control-port', `${controlPort}`]
   const flags = ['--demo', '--snapshot', snapshot, '--drain-delay', '3', ...controls]
   let server = await serve(t, flags, port)

@@ -404,8 +404,8 @@ test('saved pets are restored under their ids, in process, over HTTP and at a st
     assert.deepEqual(petstore.pets, saved, door)
     assert.equal((await petstore.add([TOM]))[0]?.id, 9, door)
   }
-  const snapshot = `${folderOf(t)}/pets.json`
-  const args = ['--api-key', KEY, '--seed', temporaryFile(t, body), '--snapshot', snapshot]
+  const snapshot = `${folderOf()}/pets.json`
+  const args = ['--api-key', KEY, '--seed', temporaryFile(body), '--snapshot', snapshot]
   const seeded = await serve(t, args)
   assert.equal(`[${await listAll(seeded)}]`, body)
   for (const given of [{ pets: saved }, { pets: saved, snapshot: `${snapshot}-2` }]) {
@@ -458,7 +458,7 @@ test('pets that do not fit are 507; the error names the first', async (t) => {
 })
 
 test('a reset that cannot be written is 503, changes nothing, and can be retried', async (t) => {
-  const folder = `${folderOf(t)}/pets`
+  const folder = `${folderOf()}/pets`
   mkdirSync(folder)
   const snapshot = `${folder}/pets.json`
   const { petstore, call } = await startControls(t, { snapshot, pets: [TOM] })
