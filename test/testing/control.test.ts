@@ -418,6 +418,8 @@ test('saved pets are restored under their ids, in process, over HTTP and at a st
 
 test('ids of restored pets must all be there and ascend', async (t) => {
   const { petstore, call } = await startControls(t, { pets: [TOM] })
+  await petstore.fetch(petstore.url)
+  petstore.inject(FAULT)
   const first = { id: 5, ...TOM }
   const above = (id: number) => `id must be an integer from ${id} to 999999999999999`
   const NONE_HAS = 'id must be left out: the store assigns 1, 2, 3 …'
@@ -435,10 +437,14 @@ test('ids of restored pets must all be there and ascend', async (t) => {
     const message = `pets must be an array of NewPet: ${why}`
     assert.equal(assertError(answer, 400, 'invalid_pet'), message)
     const reset: Promise<unknown> = Reflect.apply(petstore.reset, undefined, [pets])
-    await assert.rejects(reset, { message: `pets must be an array of NewPet: ${why}` })
+    await assert.rejects(reset, { name: 'TypeError', code: 'invalid_pet', message })
     assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
   }
-  await assert.rejects(petstore.add([first]), { code: 'invalid_pet' })
+  const message = `pets must be an array of NewPet: in item 2, ${NONE_HAS}`
+  const adding = petstore.add([TOM, first])
+  await assert.rejects(adding, { name: 'TypeError', code: 'invalid_pet', message })
+  assert.equal(petstore.pets.length, 1)
+  assert.deepEqual([petstore.requests.length, petstore.pendingFaults.length], [1, 1])
 })
 
 test('pets that do not fit are 507; the error names the first', async (t) => {
