@@ -65,16 +65,6 @@ test('two workers on one server do not see each other', async (t) => {
   await Promise.all([work(ANN, 'pet of Ann'), work(BEN, 'pet of Ben')])
 })
 
-test('each key has a getPet of its own, and no request of another', async (t) => {
-  const petstore = await shared(t, { pets: [REX] })
-  const [ann, ben] = [petstore.of(ANN), petstore.of(BEN)]
-  ann.getPetState = 'gone'
-  await check(petstore, 'GET', '/v1/pets/1', '410 gone', { headers: ann.headers })
-  await check(petstore, 'GET', '/v1/pets/1', 200, { headers: ben.headers })
-  assert.deepEqual([outcomesOf(ann), outcomesOf(ben)], [['getPet 410'], ['getPet 200']])
-  assert.deepEqual([petstore.requests, petstore.getPetState], [[], 'deprecated'])
-})
-
 test('without configured keys, every well-formed key opens a store', async (t) => {
   const petstore = await shared(t, { pets: [REX] })
   for (const key of ['12345678', 'A'.repeat(256), petstore.apiKey]) await create(petstore, key, 201)
