@@ -23,13 +23,13 @@ const QUERIES: Texts = {
   escapes: filled('status=', '%25'),
 }
 
-const PATHS: Texts = {
+const TARGETS: Texts = {
   slashes: filled('/v1', '/'),
   'escaped slashes': filled('/v1/pets/', '%2F'),
   'segments with an escape': filled('/v1', '/%41'),
   'segments that cannot be decoded': filled('/v1', '/%ff'),
+  'a host': filled('http://', 'x', '/v1/pets'),
 }
-const TARGETS: Texts = { ...PATHS, 'a host': filled('http://', 'x', '/v1/pets') }
 
 const TYPES: Texts = {
   'spaces before a parameter': filled('application/json', ' ', 'x'),

@@ -316,30 +316,20 @@ test('follows a link to the file and to its lock, and refuses a loop', async (t)
   await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
-const LINKS: [what: string, opened: string, file: string, commands: string][] = [
-  [
-    'from where it really is, if its folder is a link as well',
-    'current/pets.json',
-    'shared/pets.json',
-    `mkdir -p releases/42 shared
-    ln -s ../../shared/pets.json releases/42; ln -s releases/42 current`,
-  ],
-  [
-    'through .. as the system does',
-    'links/pets.json',
-    'real/pets.json',
-    `mkdir -p real/inner links
-    ln -s ../real/inner links; ln -s inner/../pets.json links/pets.json`,
-  ],
-]
-for (const [what, opened, file, commands] of LINKS) {
-  test(`follows a link ${what}`, async (t) => {
-    const folder = folderOf()
-    sh(folder, commands)
-    await (await open(t, `${folder}/${opened}`)).close()
-    assert.equal(fs.readFileSync(`${folder}/${file}`, 'utf8'), '[\n]\n')
-  })
-}
+test('follows a link from where it really is, if its folder is a link as well', async (t) => {
+  const folder = folderOf()
+  sh(folder, 'mkdir -p releases/42 shared; ln -s ../../shared/pets.json releases/42')
+  sh(folder, 'ln -s releases/42 current')
+  await (await open(t, `${folder}/current/pets.json`)).close()
+  assert.deepEqual(fs.readdirSync(`${folder}/shared`), ['pets.json'])
+})
+
+test('follows .. in the target of a link as the system does', async (t) => {
+  const folder = folderOf()
+  sh(folder, 'mkdir -p real/inner links; cd links; ln -s ../real/inner; ln -s inner/../pets.json')
+  await (await open(t, `${folder}/links/pets.json`)).close()
+  assert.deepEqual(fs.readdirSync(`${folder}/real`), ['inner', 'pets.json'])
+})
 
 test("leaves the user's own files alone, whatever they are a copy of", async (t) => {
   const { path, store } = await openFiled(t, FILE)
