@@ -316,14 +316,6 @@ test('follows a link to the file and to its lock, and refuses a loop', async (t)
   await assert.rejects(open(t, `${folder}/loop`), /ELOOP: too many/)
 })
 
-test('follows a link from where it really is, if its folder is a link as well', async (t) => {
-  const folder = folderOf()
-  sh(folder, 'mkdir -p releases/42 shared; ln -s ../../shared/pets.json releases/42')
-  sh(folder, 'ln -s releases/42 current')
-  fs.writeFileSync(`${folder}/shared/pets.json`, FILE)
-  assert.deepEqual(all(await open(t, `${folder}/current/pets.json`)), LINES)
-})
-
 test('follows .. in the target of a link as the system does', async (t) => {
   const folder = folderOf()
   sh(folder, 'mkdir -p real/inner links; cd links; ln -s ../real/inner; ln -s inner/../pets.json')

@@ -192,12 +192,12 @@ test('a wait for requests ends once there are `count`, earlier ones included', a
     requests.map(({ operation, status }) => `${operation} ${status}`).join()
   const wait = (...given: Parameters<typeof petstore.waitForRequests>) =>
     petstore.waitForRequests(...given).then(seen)
-  const ask = async (query: string) =>
+  const find = async (query: string) =>
     seen(JSON.parse((await call('GET', `/requests?${query}`)).body))
-  assert.deepEqual([await wait(0), await ask('')], ['', ''])
+  assert.deepEqual([await wait(0), await find('')], ['', ''])
   const failed = { operation: 'listPets', status: 503, timeout: 600_000 } as const
   const query = 'operation=listPets&status=503&count=2&wait=600'
-  const waits = [wait(2, failed), ask(query), wait(3), ask('count=3')]
+  const waits = [wait(2, failed), find(query), wait(3), find('count=3')]
   petstore.inject({ operation: 'listPets', status: 503, times: 2, after: 1 })
   for (let times = 0; times < 3; times++) await list()
   const lists = 'listPets 503,listPets 503'
@@ -205,8 +205,8 @@ test('a wait for requests ends once there are `count`, earlier ones included', a
   assert.deepEqual(await Promise.all(waits), [lists, lists, all, all])
   await petstore.fetch(petstore.url)
   assert.equal(await wait(1, { status: 503 }), lists)
-  assert.equal(await ask('status=503&count=2&wait=0'), lists)
-  assert.deepEqual([await wait(2), await ask('operation=createPet')], [`${all},null 401`, ''])
+  assert.equal(await find('status=503&count=2&wait=0'), lists)
+  assert.deepEqual([await wait(2), await find('operation=createPet')], [`${all},null 401`, ''])
 })
 
 test('a wait for requests that do not come ends in 408, with a list of what came', async (t) => {
