@@ -44,7 +44,7 @@ test('this server keeps every rule, and docs/conformance.md lists them', async (
   for (const { name } of added) assert.match(name, /^petstore-server conformance/)
 })
 
-test('createPetstore() keeps them behind a server of its user', async (t) => {
+test('the listener of createPetstore() keeps them in a server of its user', async (t) => {
   const { listener } = createPetstore({ ...PETS, apiKeys: [KEY] })
   await assertConforms(`${await listen(t, createServer(listener))}/v1`)
 })

@@ -114,7 +114,7 @@ test('add() adds one after the other, stops at the first failure, and names it',
   assert.deepEqual([store.pets.size, left], [2, -1])
 })
 
-test('an outcome that is none counts as a failure, and the log shows it', async (t) => {
+test('an add() without an outcome counts as a failure, and the log shows it', async (t) => {
   const store = new SlowStore()
   Object.assign(store, { add: () => undefined })
   const { petstore, logStream } = await serve(t, store)
@@ -162,7 +162,7 @@ for (const [what, method, path, given] of [
   ['a pet', 'GET', '/v1/pets/1', { get: () => ({ id: 1 }) }],
   ['an added pet', 'POST', '/v1/pets', { add: () => ({ ok: true, id: 1, json: null }) }],
 ] as const) {
-  test(`${what} that is no text is a failure, and not the end of the process`, async (t) => {
+  test(`${what} that is not a string gets 503, and the server goes on`, async (t) => {
     const { petstore, logStream } = await serve(t, Object.assign(new SlowStore(), given))
     await check(petstore, method, path, '503 storage_failed', { body: BODY })
     await logStream.until(/the store failed: the store must return JSON as a string: 1\n/)

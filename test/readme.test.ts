@@ -11,7 +11,7 @@ import { run, serve } from './executable.ts'
 import { Running, USER_ENV } from './process.ts'
 import { folderOf, KEY, send, start, words } from './support.ts'
 
-// Most are run below or in test/system/package.test.ts, those of CONTRIBUTING.md in .ci/run.
+// Most are run below or in test/system/package.test.ts; .ci/run runs the ones in CONTRIBUTING.md.
 test('no document has a block of code in a language that no test runs', () => {
   const known: Record<string, string[]> = {
     'CONTRIBUTING.md': ['sh'],

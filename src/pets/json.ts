@@ -4,7 +4,7 @@ import { isRecord, messageOf } from '../guards.ts'
 /** A parsed value, or the reason why there is none. */
 export type Parsed<T> = { ok: true; value: T } | { ok: false; reason: string }
 
-/** @throws Error with the reason why there is none, after what it is a reason for. */
+/** @param what Precedes the reason in the message of the Error that it throws. */
 export function valueOf<T>(parsed: Parsed<T>, what = ''): T {
   if (parsed.ok) return parsed.value
   throw new Error(what + parsed.reason)

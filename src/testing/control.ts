@@ -21,7 +21,7 @@ interface Unchecked extends Pick<Petstore, WithoutArguments> {
   waitForRequests(count: number, options: object): Promise<unknown>
 }
 
-/** Status of the response to each error of a petstore, and the code if it is not that of all. */
+/** Status of the response to each error of a petstore, and its code if it is not the usual one. */
 const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: Status, code?: string]>> = {
   invalid_option: [400],
   invalid_pet: [400, 'invalid_pet'],

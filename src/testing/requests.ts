@@ -46,7 +46,7 @@ export class RequestLog {
   readonly #budget: Budget
   #isClosed = false
 
-  /** @param budget That of several logs: what they take together. */
+  /** @param budget Shared by several logs: bytes that they take together. */
   constructor(
     maxLength: number,
     redact: (text: string) => string,

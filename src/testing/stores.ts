@@ -120,7 +120,7 @@ export class Stores implements Budget {
     for (const tenant of this.#tenants.values()) void closeTenant(tenant)
   }
 
-  /** Closes the longest unused tenants, but for that of a store, until so many bytes are free. */
+  /** Closes the longest unused tenants, except that of `kept`, until this many bytes are free. */
   makeRoom(bytes: number, kept?: LocalStore): void {
     for (const [key, { context }] of this.#tenants) {
       if (this.bytes + bytes <= this.maxBytes) return

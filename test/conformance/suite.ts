@@ -20,7 +20,7 @@ export const client: Client = new Client({ ...options, key })
 const names = new Set<string>()
 let isRun = true
 
-/** Registers the rules of a level: those that are code, then those of its transcript. */
+/** Registers the rules of a level: first the ones in code, then its transcript. */
 export function level(name: 'contract' | 'http' | 'decisions', register: () => void): void {
   const registerAll = () => {
     register()

@@ -154,7 +154,7 @@ describe('close()', within, () => {
     await assert.rejects(connection.read())
   })
 
-  test('records every request that it cuts off, those that wait too', async (t) => {
+  test('records every request that it cuts off, including waiting ones', async (t) => {
     const petstore = await start(t)
     petstore.inject({ operation: 'listPets', delay: LONG })
     const targets = ['/v1/pets', '/v1/pets/1', '/v1/pets/2', '/v1/pets/3']

@@ -333,7 +333,7 @@ test('ends the log for a stream whose reader is gone, and says so once', async (
   assert.deepEqual(said, ['petstore-server: the log has ended: it is EPIPE'])
 })
 
-test('a flush tells the counts that would come later', async (t) => {
+test('a flush reports the counts that are pending', async (t) => {
   const { logStream, petstore } = await startLogging(t, 'text', { maxConnections: 1 })
   for (let count = 0; count < 4; count++) {
     const connection = new RawConnection(t, petstore)
@@ -345,7 +345,7 @@ test('a flush tells the counts that would come later', async (t) => {
   assert.deepEqual(counts, ['1', '2'])
 })
 
-test('the bytes of a body that is cut are those that were sent', async (t) => {
+test('logs only the bytes that were sent of a body that is cut', async (t) => {
   const { logStream, petstore } = await startLogging(t, 'json')
   for (const door of [fetch, petstore.fetch]) {
     petstore.inject({ operation: 'listPets', status: 500, message: '', body: 'cut' })

@@ -52,7 +52,7 @@ async function failSteps(change: (store: LocalStore) => unknown, first: number, 
   return hasStep
 }
 
-test(`what is refused is in none of at least ${IMAGES} images (SEED=${SEED})`, async () => {
+test(`no image of at least ${IMAGES} contains a refused change (SEED=${SEED})`, async () => {
   const reset = (store: LocalStore) => store.reset(Array(random.pick([1, 50])).fill(petOf('fresh')))
   const add = (store: LocalStore) => store.add(petOf('more'))
   while (images < IMAGES) {

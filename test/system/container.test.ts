@@ -235,7 +235,7 @@ describe('the image', { skip: lacksEngine() }, () => {
 
   for (const env of [[], ['PORT=9000', 'PETSTORE_BASE_PATH=/shop/v2'], ['HOST=127.0.0.1']]) {
     const setting = env.join(' ') || 'its own configuration'
-    test(`is healthy with ${setting} while it serves, and else not`, async (t) => {
+    test(`is healthy with ${setting} while it serves, and unhealthy otherwise`, async (t) => {
       const check = image.config.Healthcheck.Test.slice(1)
       const { exec } = await start(t, { env })
       const { status, output } = exec(...check)

@@ -69,7 +69,7 @@ describe('with PostgreSQL', { skip }, () => {
     await store.close()
   })
 
-  test('what is read at once gets an answer each, though one of them fails', async (t) => {
+  test('reads at the same time get an answer each, even if one fails', async (t) => {
     const { url } = await startDatabase(t)
     const store = openStore(url)
     const ids = Array.from({ length: 100 }, (_, at) => at + 1)

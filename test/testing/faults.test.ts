@@ -266,7 +266,7 @@ for (const door of BOTH) {
   })
 }
 
-test('a range as the option `delay` delays each request by another time', async () => {
+test('a range as the option `delay` delays each request by a different time', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], delay: [0, 1_000] })
   const finished: number[] = []
   const calls = [0, 1, 2, 3].map(async (at) => {

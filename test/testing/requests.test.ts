@@ -183,7 +183,7 @@ test('the requests that wait in a pipeline are recorded when the client has left
   assert.deepEqual(queries(petstore), ['1', '2', '3'])
 })
 
-test('what waits behind the last request of a connection has no response', async (t) => {
+test('requests after the last one of a connection get no response', async (t) => {
   const petstore = await start(t)
   petstore.inject({ operation: 'listPets', delay: 20 })
   const noHost = 'GET /v1/pets?b HTTP/1.1\r\n\r\n'
@@ -193,7 +193,7 @@ test('what waits behind the last request of a connection has no response', async
   assert.deepEqual(outcomes, ['a 200', 'b 400', 'c null', 'd null'])
 })
 
-test('what waits in a pipeline while requests are cleared is not in flight for ever', async (t) => {
+test('requests that wait while requests are cleared are not in flight for ever', async (t) => {
   const petstore = await start(t)
   petstore.inject({ operation: 'listPets', delay: 100 })
   const client = await open(t, petstore, get() + get('/v1/pets/1'))
@@ -293,7 +293,7 @@ test('keys that are words of its own JSON do not spoil a recorded request', asyn
   assert.equal(body, '"\nabcdefgh\0abc [key]')
 })
 
-test('of Authorization, only a known scheme is recorded', async (t) => {
+test('only a known scheme of Authorization is recorded', async (t) => {
   const petstore = await start(t)
   for (const [authorization, recorded] of Object.entries({
     [`BEARER  ${KEY}`]: 'BEARER [redacted]',
@@ -339,7 +339,7 @@ function post(petstore: Petstore, body: string): Promise<Response> {
   return petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers, body })
 }
 
-test('of a body, the first 1 MiB is recorded', async () => {
+test('only the first 1 MiB of a body is recorded', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], maxBody: 8 * 2 ** 20 })
   const bodies = ['x'.repeat(2 ** 20), 'x'.repeat(2 ** 20 + 1), 'ü'.repeat(2 ** 19 + 1)]
   for (const body of bodies) await post(petstore, body)

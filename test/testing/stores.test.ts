@@ -79,7 +79,7 @@ test('without configured keys, every well-formed key opens a store', async (t) =
   }
 })
 
-test('configured keys have stores, and the petstore itself is that of the first', async (t) => {
+test('configured keys have stores, and the petstore itself acts for the first', async (t) => {
   const petstore = await shared(t, { apiKeys: [ANN, BEN] })
   await petstore.of(BEN).add([LUNA])
   await create(petstore, ANN, 201)
