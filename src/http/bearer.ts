@@ -47,7 +47,9 @@ export class Keyring {
   authorize(authorization?: string, place?: number): number | Problem {
     const token = tokenOf(authorization)
     if (token === '') return 'noCredentials'
-    return this.#indexOf(token, place) ?? (isApiKey(token) ? 'invalidToken' : 'malformedToken')
+    const index = this.#indexOf(token, place)
+    if (index !== undefined) return index
+    return isApiKey(token) ? 'invalidToken' : 'malformedToken'
   }
 
   isValid(token: string): boolean {

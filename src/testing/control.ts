@@ -111,7 +111,8 @@ async function findRequests(petstore: Unchecked, { query }: Call): Promise<strin
 /** Null, a number in plain digits, or the text as it is. */
 function read(name: string, text: string): string | number | null {
   if (text === 'null') return null
-  return (name === 'wait' ? DECIMAL : DIGITS).test(text) ? Number(text) : text
+  const pattern = name === 'wait' ? DECIMAL : DIGITS
+  return pattern.test(text) ? Number(text) : text
 }
 
 /**

@@ -84,7 +84,7 @@ export class Faults {
   #cleared = new AbortController()
   #count = 0
   #resets = 0
-  #resetting: Promise<unknown> | undefined // settles when all resets so far are over
+  #resetting: Promise<void> | undefined // settles when all resets so far are over
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -125,7 +125,7 @@ export class Faults {
       this.#resets++
       this.clear()
     })
-    this.#resetting = Promise.allSettled([this.#resetting, reset])
+    this.#resetting = Promise.allSettled([this.#resetting, reset]).then(() => {}) // keeps no result
     return reset
   }
 
@@ -139,8 +139,10 @@ export class Faults {
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     if (fault.hangUp || (signal.aborted && fault.delay !== undefined)) return undefined
-    if (ms > 0) await this.#resetsEnd()
-    if (ms > 0 && this.#resets > resets) return undefined
+    if (ms > 0) {
+      await this.#resetsEnd()
+      if (this.#resets > resets) return undefined
+    }
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -192,8 +194,8 @@ function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | 
   if (status === undefined && !replaces) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  // A garbled response is no Error: a 200 by default.
-  return errorReply(status ?? (body === 'cut' ? 500 : 200), code, message, headers)
+  const usual = body === 'cut' ? 500 : 200 // a garbled response is no Error
+  return errorReply(status ?? usual, code, message, headers)
 }
 
 /** Garbles the body, or cuts it in half and keeps its full Content-Length. */
