@@ -109,6 +109,27 @@ test('the first example runs as it stands', async () => {
   assert.match(stdout, /^# pass 1$/m)
 })
 
+test('the examples in the comments of the public types run as they stand', async () => {
+  const files = ['src/petstore.ts', 'src/types.ts', 'src/store-types.ts'].map(read)
+  const comments = files.flatMap((text) => text.match(/(?<=@example\s)[^]*?(?=\n *\*\/)/g) ?? [])
+  assert.equal(comments.length, files.join('').split('@example').length - 1)
+  const blocks = comments.map(
+    (text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`,
+  )
+  const code = `
+    import { createServer } from 'node:http'
+    import { createPetstore, startPetstore } from '${new URL('../src/index.ts', import.meta.url)}'
+    const petstore = createPetstore({ pets: [{ name: 'Rex', categoryId: 1 }] })
+    const saved = petstore.pets
+    const openStore = () => undefined // memory
+    setInterval(() => petstore.fetch(petstore.url + '/pets/1', petstore), 10)
+    ${blocks.join('')}
+    process.exit()`
+  const file = join(folderOf(), 'examples.mjs')
+  writeFileSync(file, code)
+  await exec(process.execPath, ['--import', 'tsx', file], { env: USER_ENV })
+})
+
 test('the snapshot is read as shown, and its copies have every acknowledged pet', async (t) => {
   const [{ code: shown } = { code: '' }, { code: commands } = { code: '' }] =
     blocksOf('docs/snapshot.md')

@@ -134,8 +134,8 @@ describe('the code', () => {
     assert.ok(bytes <= 75_432, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,205 lines', () => {
+  test('of test/ has at most 12,226 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_205, `${total} lines`)
+    assert.ok(total <= 12_226, `${total} lines`)
   })
 })
