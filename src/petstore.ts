@@ -147,26 +147,32 @@ function openTenant(
   const faults = new Faults(table, options.delay)
   const requestLog = new RequestLog(maxRecorded, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)
-  const { begin, forget } = requestLog
+  const router = new Router(table, basePath)
+  const begin = (head: RequestHead) => {
+    const { routes } = router.match(readTarget(head.target).path)
+    const route = routes?.get(head.method === 'HEAD' ? 'GET' : head.method)
+    if (route?.access !== 'probe') requestLog.begin(head)
+  }
   const record = (request: RequestOutcome) => {
     logRequest?.(request)
     requestLog.add(request)
   }
   const service: Service = {
-    router: new Router(table, basePath),
+    router,
     authorize: ({ authorization }, method) =>
       method === 'OPTIONS' ? undefined : keyring.authorize(authorization, place),
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
     onBug: (error) => log.event('error', redact(inspect(error))),
-    ...(maxRecorded === 0 ? { record: logRequest } : { begin, forget, record }),
+    ...(maxRecorded === 0 ? { record: logRequest } : { begin, record }),
   }
   return { context, faults, requestLog, service }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
-  const { maxConnections, keepAlive: keepAliveTimeout } = options
+  const { keepAlive: keepAliveTimeout } = options
+  const maxConnections = Math.min(options.maxConnections, limits.maxOpen)
   const warn = (what: string) => log.count('warn', what)
   return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
 }

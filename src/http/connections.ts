@@ -73,11 +73,12 @@ export class Connection implements ServerConnection {
   }
 
   #endWait(exchange: Exchange): void {
+    const isOver = !this.socket.writable // no response follows the last one
+    if (isOver) this.abandon()
     this.waiting.delete(exchange)
     this.socket.resume() // which is undone while others wait
-    const { res } = exchange // which has an Error already if its body is malformed
-    if (this.socket.writable && !res.headersSent) this.#run(exchange)
-    else exchange.end()
+    const hasError = exchange.res.headersSent // because its body is malformed
+    if (!isOver && !hasError) this.#run(exchange)
   }
 
   #run(exchange: Exchange): void {
@@ -97,6 +98,8 @@ export class Connection implements ServerConnection {
   /** Records that the requests in flight get no response. */
   abandon(): void {
     for (const exchange of [this.current, ...this.waiting]) exchange?.end()
+    this.waiting.clear()
+    this.latest = this.current
   }
 }
 
@@ -187,6 +190,10 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
     }
   }
   // Nobody reads trailers, so an idle connection need not keep them.
-  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
+  Object.defineProperties(Request.prototype, {
+    rawTrailers: { get: () => [], set() {} },
+    trailers: { get: () => ({}) }, // which node would make of rawTrailers
+    trailersDistinct: { get: () => ({}) },
+  })
   return Request
 }

@@ -23,7 +23,7 @@ export interface Received {
 }
 
 /** A request and what became of it. One that could not be read has no head. */
-export interface RequestOutcome extends Partial<Omit<Received, 'route' | 'readBody'>> {
+export interface RequestOutcome extends Partial<Omit<Received, 'started' | 'route' | 'readBody'>> {
   readonly operation?: string | undefined
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
@@ -41,9 +41,8 @@ export interface Service {
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
-  /** Called as a request arrives. `record` later gets the same head, unless `forget` does. */
+  /** Called as a request arrives. `record` later gets the same head, to match the two. */
   readonly begin?: ((head: RequestHead) => void) | undefined
-  readonly forget?: ((head: RequestHead) => void) | undefined
   readonly record?: ((request: RequestOutcome) => void) | undefined
 }
 
@@ -62,7 +61,6 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const { secured, routes, param } = router.match(path)
   const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
-  if (route?.access === 'probe') service.forget?.(received.head)
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
@@ -86,7 +84,7 @@ export function record(service: Service, received: Received, reply?: Reply, byte
   if (route?.access === 'probe') return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   const operation = route?.operation
-  service.record?.({ head, operation, key, content, started, ms, reply, bytes, remote })
+  service.record?.({ head, operation, key, content, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

@@ -25,7 +25,7 @@ export class Exchange implements Received {
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   readonly #connection: ServerConnection | undefined // undefined on a user's server
-  #body: Promise<Buffer | undefined> | undefined // once it is collected
+  #length: Promise<number | undefined> | undefined // of the body, once it is collected
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -70,15 +70,17 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
-    return this.collectBody()
+    return this.collectBody().then((length) =>
+      length === undefined ? undefined : this.arrived.subarray(0, length),
+    )
   }
 
   /**
-   * Collects the body as it arrives. If it grows too large, drops the rest, within requestTimeout.
-   * Never settles if the client leaves before its end: process() records that.
+   * Collects the body in `arrived`, and returns its length. If it grows too large, drops the rest,
+   * within requestTimeout. Never settles if the client leaves before its end: end() records that.
    */
-  collectBody(): Promise<Buffer | undefined> {
-    this.#body ??= new Promise((resolve) => {
+  collectBody(): Promise<number | undefined> {
+    this.#length ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody } = this.#service
       let length = 0
@@ -88,14 +90,15 @@ export class Exchange implements Received {
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)
-        this.arrived = append(this.arrived, start, chunk, maxBody)
-        this.#connection?.touch()
+        const before = this.arrived
+        this.arrived = append(before, start, chunk, maxBody)
+        if (this.arrived !== before) this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // else it got its 408
+        if (!this.#isOver) resolve(length) // else it got its 408
       })
     })
-    return this.#body
+    return this.#length
   }
 
   /** Records what became of the request, once. Without a reply, it gets no response. */

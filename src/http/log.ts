@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream'
 import { clock } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
+import { HEAP_LIMIT } from './limits.ts'
 
 type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
@@ -22,8 +23,9 @@ export interface Log {
 const BATCH_DELAY = 5 // milliseconds
 const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
 const REPORT_INTERVAL = 10_000
-// Lines beyond this are dropped, and counted, until the reader of the log catches up.
-const MAX_BUFFERED_BYTES = 16 * 2 ** 20
+// Lines beyond this are dropped, and counted, until the reader of the log catches up. V8 may hold
+// four times as much for them.
+const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 
 /** @param redact Takes the keys out of the message of an event. */
 export function openLog(format: LogFormat, stream: Writable, redact: Redact): Log {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-// The globals may be the fake timers of a test.
+// The globals may be fake.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { type Connection, Connections, requestClassOf, type ServerOptions } from './connections.ts'

@@ -123,18 +123,13 @@ export class RequestLog {
   }
 
   /** Records a request in flight. */
-  readonly begin = (head: RequestHead): void => {
+  begin(head: RequestHead): void {
     this.#requests.set(head, undefined)
   }
 
-  readonly forget = (head: RequestHead): void => {
-    this.#requests.delete(head)
-  }
-
-  /** Adds a request, unless it could not be read or has been forgotten. */
+  /** Adds a request, unless it could not be read or has been forgotten since it began. */
   add(record: RequestOutcome): void {
-    const { head, operation = '', key = null, content = NO_BODY } = record
-    const { reply, ms } = record
+    const { head, operation = '', key = null, content = NO_BODY, reply, ms } = record
     if (head === undefined || !this.#requests.has(head)) return
     const redact = this.#redact
     const { path, query } = readTarget(head.target)

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, folderOf, Random, SEED } from '../support.ts'
 import { RawConnection, send, start, startLogging } from '../support.ts'
@@ -157,6 +159,18 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
     })
   }
 
+  test('after three behind the last response is drained, and a stop does not count them', async (t) => {
+    const petstore = await start(t, {}, { requestTimeout: LONG, linger: LONG })
+    petstore.inject({ operation: 'listPets', delay: 20 })
+    const behind = get('/v1/pets?c') + get('/v1/pets?d') + postHead(UPLOAD.length)
+    const connection = await open(t, petstore, get() + NO_HOST + behind, 'unread')
+    await connection.write(UPLOAD)
+    connection.socket.resume()
+    await assertNext(connection, 200)
+    await assertLast(connection, '400 bad_request')
+    assert.equal(await petstore.close(LONG), 0)
+  })
+
   test('that never ends is read no longer than `linger` after the last response', async (t) => {
     const petstore = await start(t, {}, { linger: 50 })
     const connection = await ask(t, petstore, 'garbage\r\n\r\n', '400 bad_request')
@@ -305,6 +319,24 @@ test('idle connections do not keep the bodies of their requests', async (t) => {
     await connection.write(get())
     await assertNext(connection, 200)
   }
+})
+
+test('idle connections do not keep bodies in memory, even if they waited', within, async (t) => {
+  setFlagsFromString('--expose-gc')
+  const gc: () => void = runInNewContext('gc')
+  const petstore = await start(t)
+  const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 60000'])
+  const text = request('GET /livez HTTP/1.1', [HOST]) + head + 'x'.repeat(60_000)
+  gc()
+  const before = process.memoryUsage().arrayBuffers
+  for (let count = 0; count < 100; count++) {
+    const connection = new RawConnection(t, petstore)
+    await connection.write(text)
+    await assertNext(connection, 200, '401 unauthorized')
+  }
+  gc()
+  const grown = process.memoryUsage().arrayBuffers - before
+  assert.ok(grown < 2_000_000, `${grown} bytes`)
 })
 
 test('a body counts while its request is delayed and another one waits', within, async (t) => {

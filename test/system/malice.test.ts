@@ -168,6 +168,7 @@ test(
     const head = 'GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
     await assertSurvives(t, 64, [[3_000, `${head}0\r\n${trailers}\r\n`]])
     await assertSurvives(t, 64, [[1_500, HEAD + 'abc:def\r\n'.repeat(1_700)]])
+    await assertSurvives(t, 64, [[4_500, HEAD + `a-name: ${'x'.repeat(150)}\r\n`.repeat(96)]])
     const pages = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(40)
     const post = 'POST /v1/pets HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
     await assertSurvives(t, 64, [[200, pages + post + '1\r\nx\r\n'.repeat(10_400)]])
