@@ -65,7 +65,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const launching = launchFrom({ ...config, log: format }, stdout)
   const launched = await Promise.race([launching, signal])
   if (typeof launched === 'string') {
-    launching.then(({ petstore }) => petstore.close()).catch(() => {}) // where run() does not exit
+    launching.then(({ petstore }) => petstore.close()).catch(() => {}) // only a caller of main() gets here alive
     throw new Error(`${launched} received before the start was complete`)
   }
   const { log, logReports } = launched
@@ -180,23 +180,23 @@ function greeting(launched: Launched, isTTY = false): string {
   const { url, controlUrl, apiKey } = petstore
   const lines = [`Petstore ${VERSION} listens on ${url}`]
   for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
-  const need = stores ? ', which need a key,' : ''
-  if (controlUrl !== undefined) lines.push(`Its test controls${need} listen on ${controlUrl}`)
+  const controls = stores ? 'test controls, which need a key,' : 'test controls'
+  if (controlUrl !== undefined) lines.push(`Its ${controls} listen on ${controlUrl}`)
   for (const one of networkUrls(boundControls)) lines.push(`Test controls on the network: ${one}`)
   const address = `${lines.join('\n')}\n`
   const { hasGeneratedKey } = options
   if (!isTTY && !hasGeneratedKey) return address
-  const keys = hasGeneratedKey
+  const keyLine = hasGeneratedKey
     ? `API key, generated and valid until it stops: ${apiKey}`
     : 'With an API key in $KEY:'
-  const ownKeys = hasGeneratedKey
+  const ownStoreLine = hasGeneratedKey
     ? 'Choose any of 8 to 256 characters, such as:'
     : 'With one in $KEY:'
   const key = hasGeneratedKey ? apiKey : '$KEY'
   // The page makes up a key where any is valid.
   const page = new URL(hasGeneratedKey && !stores ? `/#key=${key}` : '/', url)
   return `${options.page ? `Open ${page}\n\n` : ''}${address}
-  ${stores ? `Each API key has a store of its own. ${ownKeys}` : keys}
+  ${stores ? `Each API key has a store of its own. ${ownStoreLine}` : keyLine}
 
     curl -i -H "Authorization: Bearer ${key}" ${url}/pets
 

@@ -34,7 +34,8 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
-  #closed: Tenant | undefined // of its key, once it is closed
+  #isClosed = false
+  #closed: Tenant | undefined // of its key, if it had one
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -51,6 +52,8 @@ export class PetstoreHandle implements Petstore {
 
   /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
   get #tenant(): Tenant {
+    if (this.#isClosed && this.#closed === undefined)
+      throw withCode('closed', new Error('this petstore of a key is closed'))
     return this.#closed ?? this.#core.stores?.of(this.apiKey) ?? this.#core
   }
 
@@ -128,7 +131,8 @@ export class PetstoreHandle implements Petstore {
     check('drain', drain, DRAIN)
     const { stores, context, log } = this.#core
     if (this.#isOfKey) {
-      this.#closed ??= stores?.close(this.apiKey)
+      if (!this.#isClosed) this.#closed = stores?.close(this.apiKey)
+      this.#isClosed = true
       return 0
     }
     context.isDraining = true

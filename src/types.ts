@@ -159,7 +159,7 @@ export interface WaitOptions {
   status?: number | null | undefined
   /** Only getPet of this pet. */
   petId?: number | undefined
-  /** The index of the valid key that was sent; any by default. */
+  /** The index of the valid key that was sent, or the number of its store; any by default. */
   key?: number | undefined
   /** Milliseconds; 4,000 by default. */
   timeout?: number | undefined

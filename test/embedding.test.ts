@@ -149,6 +149,9 @@ test('closed petstores, and one without a socket, let the process end', async ()
     const waiting = petstore.waitForRequests(9, { timeout: 600_000 }).catch(() => {})
     while (petstore.pendingFaults.length > 0) await new Promise(setImmediate)
     await petstore.close()
+    await petstore.close() // again, which does nothing
+    await unused.close()
+    await unused.close()
     await Promise.all([delayed, waiting])
     // A few turns of the event loop let the clients of a petstore learn that it was closed.
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)

@@ -70,7 +70,8 @@ export interface ParseError extends NodeJS.ErrnoException {
 }
 
 /** Whether it is in a HEAD, as far as the latest bytes tell: its response must have no body. */
-export function isInHead({ rawPacket, bytesParsed }: ParseError): boolean {
+export function isInHead({ code, rawPacket, bytesParsed }: ParseError): boolean {
+  if (code === 'HPE_INVALID_METHOD') return false // the latest head is of the request before
   const parsed = rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
   const head = parsed.trimEnd().split('\r\n\r\n').at(-1) ?? ''
   return head.trimStart().startsWith('HEAD ')

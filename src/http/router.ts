@@ -53,7 +53,7 @@ export class Router {
   }
 
   match(path: string): Match {
-    const decoded = path.includes('%') ? path.replace(/[^/]+/g, decodeSegment) : path
+    const decoded = path.includes('%') ? decodePath(path) : path
     const resource = this.#resources.get(decoded)
     if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
@@ -70,6 +70,16 @@ export function allowOf(methods: Iterable<string>): string {
   const all = new Set(['OPTIONS', ...methods])
   if (all.has('GET')) all.add('HEAD')
   return [...all].sort().join(', ')
+}
+
+/** Decodes up to the first segment that cannot be: each makes V8 throw, which takes long. */
+function decodePath(path: string): string {
+  let isValid = true
+  return path.replace(/[^/]+/g, (segment) => {
+    const decoded = isValid ? decodeSegment(segment) : segment
+    isValid &&= decoded !== '/'
+    return decoded
+  })
 }
 
 /**

@@ -8,7 +8,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
-import { assertLast, assertNext, portOf, RawConnection, start, startLogging } from '../support.ts'
+import { assertLast, assertNext, mockTimers, portOf, RawConnection } from '../support.ts'
+import { start, startLogging } from '../support.ts'
 import { ask, get, HOST, open, post, postHead, request, REX } from './raw.ts'
 
 // Milliseconds that no test waits for: the tests time out sooner.
@@ -56,7 +57,7 @@ describe('close()', within, () => {
     const used = await openIdle(t, petstore)
     const unused = new RawConnection(t, petstore)
     await once(unused.socket, 'connect')
-    t.mock.timers.enable({ apis: ['setInterval'] })
+    mockTimers(t, 'setInterval')
     const { closing } = await beginClose(petstore)
     t.mock.timers.tick(new Limits().drainInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
@@ -69,7 +70,7 @@ describe('close()', within, () => {
     const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 20'])
     const sending = await open(t, petstore, head, 'unread')
     while (petstore.requests.length < 2) await turn()
-    t.mock.timers.enable({ apis: ['setInterval'] })
+    mockTimers(t, 'setInterval')
     const { closing } = await beginClose(petstore)
     t.mock.timers.tick(new Limits().drainInterval)
     await idle.rest()
@@ -234,7 +235,7 @@ test('a late request is answered, and keeps idle connections open for more', wit
   const petstore = await start(t)
   const first = await openIdle(t, petstore)
   const second = await openIdle(t, petstore)
-  t.mock.timers.enable({ apis: ['setInterval'] })
+  mockTimers(t, 'setInterval')
   const { closing } = await beginClose(petstore)
   const checkIdle = () => {
     first.socket.write(get()) // which the server has not read yet

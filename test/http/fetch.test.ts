@@ -139,6 +139,12 @@ describe('fetch in process', () => {
     while (petstore.pets.length === 0) await turn()
   })
 
+  test('refuses more than 100 headers', async () => {
+    const headers = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`x-${at}`, '']))
+    const { fetch, url } = createPetstore()
+    assert.equal((await fetch(url, { headers })).status, 431)
+  })
+
   test('rejects if it was aborted before, and records no request', async () => {
     const petstore = createPetstore({ apiKeys: [KEY] })
     const signal = AbortSignal.abort(new Error('before'))

@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
 import { assertNext, bearer, check, FakeStream, KEY, RawConnection } from '../support.ts'
-import { startLogging } from '../support.ts'
+import { send, startLogging } from '../support.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
 const FORWARDED = '203.0.113.9, 198.51.100.7'
@@ -43,6 +43,8 @@ test('logs requests but no probes in JSON, without headers, bodies and query val
     petstore.inject({ operation: 'getPet', status, message: '' })
     await check(petstore, 'GET', '/v1/pets/1', status)
   }
+  petstore.inject({ operation: 'createPet', hangUp: true })
+  await assert.rejects(send(petstore, 'POST', '/v1/pets', { body: REX }))
   await petstore.log.flush()
   const remote = '127.0.0.1'
   const pets = { path: '/v1/pets', key: 0, remote }
@@ -58,6 +60,7 @@ test('logs requests but no probes in JSON, without headers, bodies and query val
     { ...one, code: 'unauthorized', bytes: refused.body.length },
     { ...list, method: 'HEAD', bytes: 0 },
     ...failures.map((status) => ({ ...one, status, code: 'injected_fault', key: 0, bytes: 51 })),
+    { ...post, status: null, bytes: 0 },
   ])
 })
 

@@ -5,9 +5,12 @@ import fs from 'node:fs'
 import { open as openFile, watch } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
+import { takeLock } from '../../src/pets/lock.ts'
+import { SnapshotFiles } from '../../src/pets/snapshot-files.ts'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
-import type { LocalStore } from '../../src/pets/store.ts'
+import { type LocalStore, MemoryStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
 import { folderOf, Random, SEED } from '../support.ts'
 import { mayMount } from '../system/packages.ts'
@@ -216,7 +219,7 @@ test('reads files of several MiB, with a long line among short ones', async (t) 
   }
 })
 
-const ID_RULE = /json: from line 1 on: item 1: id must be an integer from 1 to 999999999999999$/
+const ID_RULE = /json: item 1, on line 1 or after: id must be an integer from 1 to 999999999999999$/
 const NOT_UTF8 = Buffer.from('[{"id":1,"name":"\xff","categoryId":1}]', 'latin1')
 const NOT_UTF8_LINES = Buffer.from(FILE.replace('Rex', '\xff'), 'latin1')
 const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
@@ -239,9 +242,9 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
   [
     'an id again',
     SAME_ID.replaceAll('\n', ' '),
-    /json: from line 1 on: item 2: the id 1 must be above 1/,
+    /json: item 2, on line 1 or after: the id 1 must be above 1/,
   ],
-  ['a pet that is not valid', NAMELESS, /json: from line 3 on: item 2: name must be a string$/],
+  ['a pet that is not valid', NAMELESS, /json: item 2, on line 3 or after: name must be a string$/],
   ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
   ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
   ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
@@ -488,12 +491,26 @@ test('a lock that was removed is taken again when the file is next written', asy
   assert.deepEqual(all(await open(t, path)), all(store))
 })
 
+test('an addition and a fold that both miss the lock do not compete for it', async () => {
+  for (let turns = 0; turns < 30; turns++) {
+    const path = `${folderOf()}/pets.json`
+    const files = new SnapshotFiles(path, await takeLock(path), () => {})
+    await files.open(new MemoryStore(1e6))
+    removeLock(path)
+    fs.writeFileSync(path, '[]')
+    const added = assert.rejects(files.append([LINES[0] ?? '']), /not as this server left them/)
+    for (let turn = 0; turn < turns; turn++) await nextTurn()
+    await Promise.all([files.prepare([]), added])
+    await files.close()
+  }
+})
+
 test('after its lock is removed, a store leaves all to the server that has it', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   await store.add(REX)
   removeLock(path)
   const second = await open(t, path)
-  assert.ok((await second.add({ name: 'Tom', categoryId: 1 })).ok)
+  assert.ok(await second.reset([{ name: 'Tom', categoryId: 1 }])) // folded at once
   const kept = all(second)
   fs.writeFileSync(`${path}.petstore-new`, 'half') // as while the second one writes it
   for (let times = 0; times < 2; times++) {

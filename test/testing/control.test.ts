@@ -268,6 +268,7 @@ test('a wait filters by operation, status, pet and key, in process and over HTTP
   const second = { headers: { authorization: 'Bearer second-key' } }
   for (const path of ['/pets/1', '/pets/11', '/pets/%31?a', '/pets', '/cats/1'])
     await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
+  await send(petstore, 'PUT', '/v1/pets/1') // no getPet
   petstore.inject({ operation: 'getPet', petId: 1, hangUp: true })
   await assert.rejects(send(petstore, 'GET', '/v1/pets/1?lost'))
   const filters: readonly [WaitOptions, ...paths: string[]][] = [

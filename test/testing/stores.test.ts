@@ -132,10 +132,15 @@ test('closing a handle again, or one without a store, closes no other store', as
   await ann.add([REX])
   await ann.close()
   await petstore.of(ANN).add([LUNA])
-  await ann.close()
-  await petstore.of(BEN).close()
+  const later = petstore.of(BEN)
+  for (const handle of [ann, later]) await handle.close()
   assert.deepEqual(namesIn(petstore.of(ANN)), ['Luna'])
   assert.deepEqual(namesIn(ann), ['Rex'])
+  await assert.rejects(later.waitForRequests(1), { code: 'closed' })
+  await assert.rejects(later.add([REX]), { code: 'closed' })
+  await petstore.of(BEN).add([REX])
+  await later.close()
+  assert.deepEqual(namesIn(petstore.of(BEN)), ['Rex'])
 })
 
 test('a handle whose key was removed rejects a wait, and can be closed', async () => {
