@@ -65,7 +65,8 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const launching = launchFrom({ ...config, log: format }, stdout)
   const launched = await Promise.race([launching, signal])
   if (typeof launched === 'string') {
-    launching.then(({ petstore }) => petstore.close()).catch(() => {}) // only a caller of main() gets here alive
+    // run() exits; a caller of main() goes on.
+    launching.then(({ petstore }) => petstore.close()).catch(() => {})
     throw new Error(`${launched} received before the start was complete`)
   }
   const { log, logReports } = launched

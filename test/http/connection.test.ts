@@ -159,7 +159,7 @@ describe('an upload of 50 MB, sent before the client reads,', within, () => {
     })
   }
 
-  test('after three behind the last response is drained, and a stop does not count them', async (t) => {
+  test('after three beyond the last response is drained; a stop does not count them', async (t) => {
     const petstore = await start(t, {}, { requestTimeout: LONG, linger: LONG })
     petstore.inject({ operation: 'listPets', delay: 20 })
     const behind = get('/v1/pets?c') + get('/v1/pets?d') + postHead(UPLOAD.length)
