@@ -134,8 +134,8 @@ describe('the code', () => {
     assert.ok(bytes <= 75_963, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,330 lines', () => {
+  test('of test/ has at most 12,333 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_330, `${total} lines`)
+    assert.ok(total <= 12_333, `${total} lines`)
   })
 })

@@ -334,9 +334,12 @@ test('idle connections do not keep bodies in memory, even if they waited', withi
     await connection.write(text)
     await assertNext(connection, 200, '401 unauthorized')
   }
-  gc()
-  const grown = process.memoryUsage().arrayBuffers - before
-  assert.ok(grown < 2_000_000, `${grown} bytes`)
+  const grown = () => process.memoryUsage().arrayBuffers - before
+  for (let turns = 0; turns < 1_000 && grown() > 2_000_000; turns++) {
+    gc()
+    await turn() // another thread frees the memory
+  }
+  assert.ok(grown() <= 2_000_000, `${grown()} bytes`)
 })
 
 test('a body counts while its request is delayed and another one waits', within, async (t) => {
