@@ -62,6 +62,7 @@ export interface Launched extends Core {
 export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
+  options.maxConnections = Math.min(options.maxConnections, limits.maxOpen)
   const { basePath, snapshot, maxStore } = options
   const shared = share(options)
   let logReports = () => {}
@@ -171,8 +172,7 @@ function openTenant(
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
-  const { keepAlive: keepAliveTimeout } = options
-  const maxConnections = Math.min(options.maxConnections, limits.maxOpen)
+  const { maxConnections, keepAlive: keepAliveTimeout } = options
   const warn = (what: string) => log.count('warn', what)
   return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
 }

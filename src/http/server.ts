@@ -116,7 +116,9 @@ export class HttpServer {
 
   #cutOffAll(): void {
     for (const connection of this.#connections.open.values()) {
-      if (!connection.isIdle) this.#cutOff += 1 + connection.waiting.size
+      const { current, waiting } = connection
+      this.#cutOff += waiting.size
+      if (current?.res.destroyed === false) this.#cutOff++ // else it has its response
       connection.abandon()
       connection.socket.destroy()
     }

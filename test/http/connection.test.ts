@@ -20,6 +20,29 @@ const within = { timeout: 120_000 }
 const pet = (id: number) => REX.replace('{', `{"id":${id},`)
 const TWO_PETS = ['Rex', 'Tom'].map((name) => ({ name, categoryId: 1 }))
 
+// The first test: what others leave would hide what it measures.
+test('idle connections do not keep bodies in memory, even if they waited', within, async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const gc = () => {
+    collect()
+    collect() // waits for the thread to which the first one leaves what it freed
+  }
+  const petstore = await start(t)
+  const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 60000'])
+  const text = request('GET /livez HTTP/1.1', [HOST]) + head + 'x'.repeat(60_000)
+  gc()
+  const before = process.memoryUsage().arrayBuffers
+  for (let count = 0; count < 100; count++) {
+    const connection = new RawConnection(t, petstore)
+    await connection.write(text)
+    await assertNext(connection, 200, '401 unauthorized')
+  }
+  gc()
+  const grown = process.memoryUsage().arrayBuffers - before
+  assert.ok(grown < 3_000_000, `${grown} bytes`)
+})
+
 describe('one connection', within, () => {
   for (const kind of ['memory', 'a snapshot']) {
     test(`shows a pipelined request the pets of slow ones before it, in ${kind}`, async (t) => {
@@ -319,27 +342,6 @@ test('idle connections do not keep the bodies of their requests', async (t) => {
     await connection.write(get())
     await assertNext(connection, 200)
   }
-})
-
-test('idle connections do not keep bodies in memory, even if they waited', within, async (t) => {
-  setFlagsFromString('--expose-gc')
-  const gc: () => void = runInNewContext('gc')
-  const petstore = await start(t)
-  const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 60000'])
-  const text = request('GET /livez HTTP/1.1', [HOST]) + head + 'x'.repeat(60_000)
-  gc()
-  const before = process.memoryUsage().arrayBuffers
-  for (let count = 0; count < 100; count++) {
-    const connection = new RawConnection(t, petstore)
-    await connection.write(text)
-    await assertNext(connection, 200, '401 unauthorized')
-  }
-  const grown = () => process.memoryUsage().arrayBuffers - before
-  for (let turns = 0; turns < 1_000 && grown() > 2_000_000; turns++) {
-    gc()
-    await turn() // another thread frees the memory
-  }
-  assert.ok(grown() <= 2_000_000, `${grown()} bytes`)
 })
 
 test('a body counts while its request is delayed and another one waits', within, async (t) => {
