@@ -33,7 +33,8 @@ export const DEFAULTS: Omit<Options, 'apiKeys' | 'pets' | 'hasGeneratedKey'> = {
   maxStore: defaultMaxStore(),
   port: 0,
   host: '127.0.0.1',
-  maxConnections: 10_000,
+  // An incomplete head takes 20 KiB, which nothing else bounds.
+  maxConnections: Math.min(10_000, Math.floor(HEAP_LIMIT / (64 * 2 ** 10))),
   keepAlive: 75_000,
   controlHost: '127.0.0.1',
 }

@@ -62,7 +62,6 @@ export interface Launched extends Core {
 export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
-  options.maxConnections = Math.min(options.maxConnections, limits.maxOpen)
   const { basePath, snapshot, maxStore } = options
   const shared = share(options)
   let logReports = () => {}

@@ -56,7 +56,10 @@ export interface StartOptions extends PetstoreOptions {
   host?: string | undefined
   /** Path of the JSON file that keeps the pets; by default memory alone does. */
   snapshot?: string | undefined
-  /** Limit of open connections; a new one replaces the longest idle one. 10,000 by default. */
+  /**
+   * Limit of open connections; a new one replaces the longest idle one. 10,000 by default, and in a
+   * small heap one for each 64 KiB of its limit.
+   */
   maxConnections?: number | undefined
   /** Milliseconds that an idle connection is kept; 75,000 by default. */
   keepAlive?: number | undefined

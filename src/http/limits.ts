@@ -30,8 +30,6 @@ export class Limits {
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
   stallTimeout: number = 30_000 // without a byte either way; an unread response may double it
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
-  // A head takes 20 KiB before node shows it. In a small heap, that bounds the connections.
-  maxOpen: number = Math.floor(HEAP_LIMIT / 2 ** 16)
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long a connection is drained after its last response
   drainInterval: number = 500 // without a request, after which a stop closes idle connections
