@@ -87,7 +87,11 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     default: 'a quarter of the heap, 256m at most',
     help: 'bytes of pets, 100 more for each',
   },
-  maxConnections: { kind: 'N', help: 'connections; beyond, the longest idle one is closed' },
+  maxConnections: {
+    kind: 'N',
+    default: '10000, fewer in a small heap',
+    help: 'connections; the longest idle makes room',
+  },
   log: {
     group: 'Operation',
     kind: 'FORMAT',

@@ -252,7 +252,7 @@ for (const [format, isTTY, ...args] of [
     if (format !== 'json') assert.equal(stderr.text, '')
     if (format === 'off') return assert.equal(stdout.text, greetingOf(url))
     const server = `petstore-server ${version}, process ${pid}, listens on ${url}`
-    const limits = `--max-store ${DEFAULTS.maxStore}, --max-connections 10000`
+    const limits = `--max-store ${DEFAULTS.maxStore}, --max-connections ${DEFAULTS.maxConnections}`
     const lines = stdout.text.match(format === 'json' ? /^\{.*\}$/gm : /^20\d\d-.*$/gm)
     assert.deepEqual(lines?.map(saidIn), [
       `info: ${server}: valid keys: 1, pets in memory: 0, ${limits}`,

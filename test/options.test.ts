@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { getHeapStatistics } from 'node:v8'
+import { HEAP_LIMIT } from '../src/http/limits.ts'
 import { createPetstore, startPetstore } from '../src/petstore.ts'
 import { MemoryStore } from '../src/pets/store.ts'
 import { FakeStream, folderOf, words } from './support.ts'
@@ -28,7 +28,6 @@ function oneOf(...good: readonly string[]): Option {
 }
 
 const REX = { name: 'Rex', categoryId: 2n ** 63n - 1n, status: 'sold' } as const
-const HALF_OF_HEAP = Math.floor(getHeapStatistics().heap_size_limit / 2)
 const SEGMENTS = 'A-Z a-z 0-9 - . _ ~, no slash at the end'
 const NO_PATHS = words('/ v1 /v1/ //v1 /a//b /. /v1/.. /../v1 /v%31 /v1? /{a}')
 const NO_ORIGINS = words(`null ** a.example https://A.example https://a.example/
@@ -59,7 +58,7 @@ const OPTIONS: Record<string, Option> = {
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],
   },
   maxBody: integer(1, 256 * 2 ** 20),
-  maxStore: integer(1, HALF_OF_HEAP),
+  maxStore: integer(1, Math.floor(HEAP_LIMIT / 2)),
   store: {
     mustBe: 'an object with the functions page, get, add, reset, isWritable, close',
     good: [new MemoryStore(1_000)],

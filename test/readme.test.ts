@@ -169,7 +169,8 @@ test('the table of options has every option, with its default', () => {
   const rows = read('docs/testing.md').matchAll(/^\| `(\w+)` \| (.*?) \| .*? \|$/gm)
   const shown = new Map(Array.from(rows, ([, name = '', of = '']) => [name, of]))
   assert.deepEqual([...shown.keys()], Object.keys(RULES))
-  for (const [name, value] of Object.entries({ ...DEFAULTS, maxStore: 'a quarter of the heap' }))
+  const ofBigHeap = { maxStore: 'a quarter of the heap', maxConnections: 10_000 }
+  for (const [name, value] of Object.entries({ ...DEFAULTS, ...ofBigHeap }))
     assert.equal(shown.get(name)?.replaceAll('`', ''), String(value), name)
 })
 
