@@ -42,6 +42,7 @@ export const DEFAULTS: Omit<Options, 'apiKeys' | 'pets' | 'hasGeneratedKey'> = {
 /** What a value must be. */
 export interface Rule<T> {
   readonly mustBe: string
+  readonly isSecret?: true // no message shows the value
   isType(value: unknown): value is T // else a TypeError
   isInRange(value: T): boolean // else a RangeError
 }
@@ -118,15 +119,19 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
     /^(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+$/,
   ),
-  apiKeys: rule(
-    `an array of one key or more, each ${KEY_MUST_BE}`,
-    isStrings,
-    (keys) => keys.length > 0 && keys.every(isApiKey),
-  ),
+  apiKeys: {
+    mustBe: `a list of one key or more, each ${KEY_MUST_BE}`,
+    isSecret: true,
+    isType: isStrings,
+    isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
+  },
   pets: rule('an array of NewPet', Array.isArray),
   maxBody: integer(1, 256 * MIB),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
-  store: rule(`an object with the functions ${STORE.join(', ')}`, hasFunctions(STORE)),
+  store: {
+    ...rule(`an object with the functions ${STORE.join(', ')}`, hasFunctions(STORE)),
+    isSecret: true, // a connection string may be given in its place
+  },
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
   strict: BOOLEAN,
@@ -214,13 +219,10 @@ function isWithin(letters: number, a: string, b: string): boolean {
   return isWithin(letters - 1, a.slice(1), b) || isWithin(letters - 1, a, b.slice(1))
 }
 
-/** No message shows their values. What is given as a store may hold a password. */
-export const SECRETS: readonly string[] = ['apiKeys', 'store']
-
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
-  const { mustBe, isType, isInRange } = rule
+  const { mustBe, isSecret, isType, isInRange } = rule
   if (isType(value) && isInRange(value)) return
-  const shown = SECRETS.includes(name) ? name : `${name} ${show(value)}`
+  const shown = isSecret ? name : `${name} ${show(value)}`
   const message = `${shown} must be ${mustBe}`
   const error = isType(value) ? new RangeError(message) : new TypeError(message)
   throw withCode('invalid_option', error)

@@ -4,10 +4,10 @@ import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { parseJson, valueOf } from './pets/json.ts'
 import { type Seed, validateSeed } from './pets/pet.ts'
 
-/** Reads the text of a flag or variable. May throw an error that says what the text must be. */
+/** Reads the text of a flag or variable. May throw an error that says what a file must hold. */
 export type Read = (text: string) => unknown
 
-/** By the kind of the value, '' for a switch. Any other text stands for itself. */
+/** By the kind of the value, '' for a switch. A text that cannot be read stands for itself. */
 export const READERS: Readonly<Record<string, Read>> = {
   '': toBoolean,
   N: toInteger,
@@ -15,39 +15,31 @@ export const READERS: Readonly<Record<string, Read>> = {
   BYTES: toBytes,
   MS: toDelay,
   ORIGIN: toList,
-  KEY: toKeys,
+  KEY: toList,
 }
 
-function toBoolean(text: string): boolean {
+function toBoolean(text: string): boolean | string {
   if (text === '1' || text === 'true') return true
   if (text === '0' || text === 'false') return false
-  throw new Error('must be 1, true, 0 or false')
+  return text
 }
 
-function toInteger(text: string): number {
-  return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : NaN
+function toInteger(text: string): number | string {
+  return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : text
 }
 
-function toBytes(text: string): number {
+function toBytes(text: string): number | string {
   const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
-  return toInteger(unit > 0 ? text.slice(0, -1) : text) * 1_024 ** unit
+  const count = toInteger(unit > 0 ? text.slice(0, -1) : text)
+  return typeof count === 'number' ? count * 1_024 ** unit : text
 }
 
-function toDelay(text: string): number | number[] {
+function toDelay(text: string): unknown {
   return text.includes('-') ? text.split('-').map(toInteger) : toInteger(text)
 }
 
 function toList(text: string): string[] {
   return text.split(',').map((item) => item.trim())
-}
-
-/** The error shows at most three characters of a rejected key. */
-function toKeys(text: string): string[] {
-  const keys = toList(text)
-  const wrong = keys.find((key) => !isApiKey(key))
-  if (wrong === undefined) return keys
-  const shown = JSON.stringify(`${wrong.slice(0, 3)}…`)
-  throw new Error(`${shown} (${wrong.length} characters) must be ${KEY_MUST_BE}`)
 }
 
 /** The keys of a file: one a line, `#` starts a comment. */

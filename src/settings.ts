@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { messageOf } from './guards.ts'
-import { DEFAULTS, hintFor, integer, misuse, type Rule, RULES, SECRETS } from './options.ts'
+import { BOOLEAN, check, DEFAULTS, hintFor, integer, misuse, type Rule, RULES } from './options.ts'
 import { type Read, READERS, readKeys, readSeed } from './readers.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
@@ -27,6 +27,7 @@ const DEFAULT_CONFIG: Config & Record<string, unknown> = {
 const SECONDS = integer(0, 86_400)
 const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
   ...RULES,
+  demo: BOOLEAN,
   keepAlive: integer(1, 86_400),
   drain: SECONDS,
   drainDelay: SECONDS,
@@ -193,15 +194,14 @@ export function readConfig(
 function readSetting(row: Row, source: string, text: string): unknown {
   const { key, kind, read = READERS[kind] ?? String } = row
   const rule = FLAG_RULES[key]
+  let value
   try {
-    const value = read(text)
-    if (rule === undefined || (rule.isType(value) && rule.isInRange(value))) return value
-    const note = kind === 'BYTES' ? '; a suffix k, m or g stands for KiB, MiB or GiB' : ''
-    throw new Error(`must be ${rule.mustBe}${note}`)
+    value = read(text)
   } catch (error) {
-    const shown = SECRETS.includes(key) ? '' : ` ${JSON.stringify(text)}`
-    throw misuse(`${source}${shown} ${messageOf(error)}`)
+    throw misuse(`${source} ${JSON.stringify(text)} ${messageOf(error)}`)
   }
+  if (rule !== undefined) check(source, value, rule)
+  return value
 }
 
 /** The variables that look like settings but are not, each with the one that was meant. */

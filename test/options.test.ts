@@ -52,7 +52,7 @@ const OPTIONS: Record<string, Option> = {
     outOfRange: ['', '/v 1', '/v1\n', ...NO_PATHS],
   },
   apiKeys: {
-    mustBe: `an array of one key or more, each ${KEY}`,
+    mustBe: `a list of one key or more, each ${KEY}`,
     good: [['first-key', 'second-key', 'first-key']],
     misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a']), Array(1)],
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],

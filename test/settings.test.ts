@@ -45,8 +45,6 @@ const isFull = answers(507, 'POST', '/v1/pets', REX)
 const hasRoom = answers(201, 'POST', '/v1/pets', REX)
 const getsPet = (status: number) => answers(status, 'GET', '/v1/pets/1')
 const allows = (origin: string | null) => carries('access-control-allow-origin', origin)
-const inBytes = ({ mustBe }: { mustBe: string }) =>
-  `${mustBe}; a suffix k, m or g stands for KiB, MiB or GiB`
 const HUGE = '9'.repeat(400)
 const NO_INTEGERS = ['+5', '05', '0x5', '1e2', '5.0', ' 5', '5\n', '5s', '-1', '٥', HUGE]
 const NO_PORTS = [...NO_INTEGERS, '65536']
@@ -82,11 +80,11 @@ const SETTINGS: Record<string, Setting> = {
   '--snapshot': [RULES.snapshot.mustBe, {}, []],
   '--get-pet': [getPetState.mustBe, { deprecated: getsPet(404), gone: getsPet(410) }, ['gone ']],
   '--max-body': [
-    inBytes(maxBody),
+    maxBody.mustBe,
     { 1: reads(1), 47: reads(47), '64k': reads(2 ** 16), '1M': reads(2 ** 20), '256m': starts },
     [...NO_BYTES, '257m', '268435457', '1g'],
   ],
-  '--max-store': [inBytes(maxStore), { 1: isFull, 153: isFull, 154: hasRoom }, NO_BYTES],
+  '--max-store': [maxStore.mustBe, { 1: isFull, 153: isFull, 154: hasRoom }, NO_BYTES],
   '--max-connections': [
     maxConnections.mustBe,
     { 1: logs('-connections 1",'), 1_000_000: logs('-connections 1000000",') },
@@ -128,21 +126,15 @@ function variableOf(flag: string): string {
 }
 
 /** Asserts that the flag and its variable reject a text in the same words. */
-async function assertRejected(
-  flag: string,
-  text: string,
-  why: string | RegExp,
-  shown = JSON.stringify(text),
-): Promise<void> {
+async function assertRejected(flag: string, text: string, why: string | RegExp): Promise<void> {
   const variable = variableOf(flag)
   const rejections = [[flag, await run([`${flag}=${text}`], { [variable]: '?' })] as const]
   if (text !== '') rejections.push([variable, await run([], { [variable]: text })])
   for (const [given, { status, stdout, stderr }] of rejections) {
     assert.deepEqual([status, stdout], [2, ''])
-    const prefix = `petstore-server: ${given} ${shown} `
-    assert.ok(stderr.startsWith(prefix), stderr)
-    if (typeof why === 'string') assert.equal(stderr, `${prefix}${why}\n`)
-    else assert.match(stderr.slice(prefix.length), why)
+    assert.ok(stderr.startsWith(`petstore-server: ${given} `), stderr)
+    if (typeof why === 'string') assert.ok(stderr.endsWith(` ${why}\n`), stderr)
+    else assert.match(stderr, why)
   }
 }
 
@@ -186,7 +178,7 @@ for (const [name, [on, off]] of Object.entries(SWITCHES)) {
     for (const [text, effect] of Object.entries(effects))
       await effect(await serve(t, ['--api-key', KEY], { env: { [variable]: text } }), t)
     for (const text of ['2', 'on', ' 1', '01', 'truefalse']) {
-      const line = `${variable} ${JSON.stringify(text)} must be 1, true, 0 or false`
+      const line = `${variable} '${text}' must be true or false`
       const stderr = `petstore-server: ${line}\n`
       assert.deepEqual(await run([], { [variable]: text }), { status: 2, stdout: '', stderr })
     }
@@ -265,7 +257,7 @@ test('a value may begin with a dash', async (t) => {
   const { url } = await serve(t, ['--api-key', `-${KEY}`])
   await check({ url }, 'GET', '/v1/pets', 200, { headers: bearer(`-${KEY}`) })
   const { status, stderr } = await run(['--port', '-1', '--demo'])
-  const why = 'petstore-server: --port "-1" must be an integer from 0 to 65535\n'
+  const why = "petstore-server: --port '-1' must be an integer from 0 to 65535\n"
   assert.deepEqual([status, stderr], [2, why])
   assert.equal((await run(['--seed', 'seed', '-v'])).status, 0) // a file with the name of a flag
 })
@@ -349,15 +341,23 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
   }
 })
 
-test('an invalid key is shown by its length and three characters at most', async () => {
-  for (const [text, shown] of [
-    ['', '"…" (0 characters)'],
-    ['1234567', '"123…" (7 characters)'],
-    ['a'.repeat(257), '"aaa…" (257 characters)'],
-    ['first-key,', '"…" (0 characters)'],
-    ['first-key,not a key', '"not…" (9 characters)'],
-  ] as const)
-    await assertRejected('--api-key', text, `must be ${KEY_MUST_BE}`, shown)
+test('a value that is rejected is shown as it was read', async () => {
+  for (const [flag, text, shown] of [
+    ['--port', '65536', '65536'],
+    ['--log', 'a\nb', String.raw`'a\nb'`],
+    ['--max-body', '257m', '269484032'],
+    ['--delay', '5-4', '[ 5, 4 ]'],
+  ] as const) {
+    const { stderr } = await run([flag, text])
+    assert.ok(stderr.startsWith(`petstore-server: ${flag} ${shown} must be `), stderr)
+  }
+})
+
+test('nothing is shown of keys that are rejected', async () => {
+  for (const text of ['', '1234567', 'a'.repeat(257), 'first-key,', 'first-key,not a key']) {
+    const { stderr } = await run(['--api-key', text])
+    assert.equal(stderr, `petstore-server: --api-key must be ${RULES.apiKeys.mustBe}\n`)
+  }
 })
 
 test('a file without a key or with an invalid one is rejected, and no key shown', async () => {
@@ -376,7 +376,7 @@ test('a seed that is not an array of NewPet is rejected', async () => {
     [REX, '.'],
     [`[${REX},{"name":2,"status":"lost"}]`, why],
   ] as const) {
-    const message = new RegExp(`^must hold a JSON array of NewPet: ${reason}`)
+    const message = new RegExp(` must hold a JSON array of NewPet: ${reason}`)
     await assertRejected('--seed', temporaryFile(content), message)
   }
 })
@@ -388,7 +388,7 @@ test('a file of keys and a seed must be a regular file of UTF-8', async () => {
     [tmpdir(), 'it is not a regular file'], // cli.test.ts has a pipe
     [temporaryFile(Buffer.of(0x5b, 0xff)), 'utf-8'],
   ] as const) {
-    const message = new RegExp(`^must be a file of UTF-8 text that can be read: .*${why}`)
+    const message = new RegExp(` must be a file of UTF-8 text that can be read: .*${why}`)
     for (const flag of ['--api-keys-file', '--seed']) await assertRejected(flag, path, message)
   }
 })
