@@ -198,25 +198,10 @@ export function checkMembers(
   }
 }
 
-/** The known word that was probably meant, to end a message with. */
+/** The known word that has the unknown one in it or is in it, to end a message with. */
 export function hintFor(unknown: string, known: readonly string[]): string {
-  const meant =
-    known.find((word) => isWithin(2, unknown, word)) ?? known.find((word) => isPart(unknown, word))
+  const meant = known.find((word) => word.includes(unknown) || unknown.includes(word))
   return meant === undefined ? '' : ` (did you mean ${meant}?)`
-}
-
-/** Whether one word has the other in it, without the prefix of most variables. */
-function isPart(unknown: string, known: string): boolean {
-  const [a = '', b = ''] = [unknown, known].map((word) => word.replace('PETSTORE_', ''))
-  return a.length > 2 && (a.includes(b) || b.includes(a))
-}
-
-/** Whether at most that many letters, added or left out, turn one word into the other. */
-function isWithin(letters: number, a: string, b: string): boolean {
-  if (letters < 0) return false
-  if (a === b) return true
-  if (a[0] === b[0]) return isWithin(letters, a.slice(1), b.slice(1))
-  return isWithin(letters - 1, a.slice(1), b) || isWithin(letters - 1, a, b.slice(1))
 }
 
 export function check<T>(name: string, value: unknown, rule: Rule<T>): void {

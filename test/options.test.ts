@@ -172,7 +172,7 @@ test('an unknown option is rejected by a list of the known ones, without its val
   const known = 'known are basePath, apiKeys, pets, .*, cors, journal, log[^=]*$'
   const hints = {
     apiKey: String.raw` \(did you mean apiKeys\?\)`,
-    baesPath: String.raw` \(did you mean basePath\?\)`,
+    basePaths: String.raw` \(did you mean basePath\?\)`,
     constructor: '',
   }
   for (const [name, hint] of Object.entries(hints)) {
