@@ -179,14 +179,18 @@ export function petsOrThrow<T>(pets: Parsed<T>): T {
   throw withCode('invalid_pet', new TypeError(message))
 }
 
+const OBJECT = rule(
+  'an object, not an array',
+  (value): value is Record<string, unknown> => isRecord(value) && !Array.isArray(value),
+)
+
 /** Checks an object against the rules of its members; undefined counts as omitted. */
 export function checkMembers(
   what: string,
   input: unknown,
   rules: Readonly<Record<string, Rule<unknown>>>,
 ): asserts input is object {
-  if (Array.isArray(input)) throw misuse(`${what} must be an object, not an array`)
-  if (!isRecord(input)) throw misuse(`${what} ${show(input)} must be an object`)
+  check(what, input, OBJECT)
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))
   if (unknown !== undefined) {
@@ -204,7 +208,7 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   return meant === undefined ? '' : ` (did you mean ${meant}?)`
 }
 
-export function check<T>(name: string, value: unknown, rule: Rule<T>): void {
+export function check<T>(name: string, value: unknown, rule: Rule<T>): asserts value is T {
   const { mustBe, isSecret, isType, isInRange } = rule
   if (isType(value) && isInRange(value)) return
   const shown = isSecret ? name : `${name} ${show(value)}`

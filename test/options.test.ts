@@ -153,7 +153,7 @@ test('an invalid option is rejected before any file is opened', async () => {
 
 test('options must be an object, and a long value is abbreviated to one line', async () => {
   for (const given of [null, 'port', 8080, true]) {
-    await assertRejected(given, `options ${inspect(given)} must be an object`)
+    await assertRejected(given, `options ${inspect(given)} must be an object, not an array`)
   }
   await assertRejected({ log: 'x'.repeat(10_000) }, /^log '.{100,150}must be one of /, 'RangeError')
   const array = { journal: [{ a: { b: 1 } }, 2, 3, 4, 5] }
