@@ -15,6 +15,7 @@ import { type Config, HELP, readConfig, readFlags, unknownVariables } from './se
 export { createPetstore, startPetstore } from './petstore.ts'
 
 const VERSION = '1.0.0'
+const OTHER_PORT = '; choose another with --port or --control-port'
 
 /** What the executable uses of its process. Its signals are events. */
 export interface Process extends EventEmitter {
@@ -46,7 +47,8 @@ export async function main(
     else await serve((settings) => readConfig(flags, env, settings), process)
     return 0
   } catch (error) {
-    stderr.write(`petstore-server: ${messageOf(error)}\n`)
+    const hint = hasCode(error, 'EADDRINUSE') ? OTHER_PORT : ''
+    stderr.write(`petstore-server: ${messageOf(error)}${hint}\n`)
     return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }
@@ -102,11 +104,7 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
     keepAlive: config.keepAlive * 1_000, // milliseconds
     logStream,
   }
-  const launched = await launch(given).catch((error: NodeJS.ErrnoException & { port?: number }) => {
-    if (error.code !== 'EADDRINUSE') throw error
-    const flag = error.port === config.port ? '--port' : '--control-port'
-    throw new Error(`${error.message}; choose another with ${flag}`)
-  })
+  const launched = await launch(given)
   await nextTurn() // so that a signal received meanwhile wins the race in serve()
   return launched
 }

@@ -67,10 +67,12 @@ test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const snapshot = `${folderOf()}/none/pets.json`
   const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
   const noHost = 'getaddrinfo ENOTFOUND none.invalid'
-  const isInUse = `Cannot listen on 127.0.0.1:${inUse}: the port is in use`
+  const address = `127.0.0.1:${inUse}`
+  const hint = 'choose another with --port or --control-port'
+  const isInUse = `Cannot listen on ${address}: the port is in use; ${hint}`
   for (const [why, ...args] of [
-    [`${isInUse}; choose another with --port`, '--port', inUse],
-    [`${isInUse}; choose another with --control-port`, '--control-port', inUse],
+    [isInUse, '--port', inUse],
+    [isInUse, '--control-port', inUse],
     [`Cannot listen on 192.0.2.1:0: ${noAddress}`, '--host', '192.0.2.1'],
     [`Cannot listen on none.invalid:0: ${noHost}`, '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],

@@ -49,12 +49,12 @@ export class HttpServer {
     })
   }
 
-  /** Returns the URL of the root, as it is bound. Rejects with the system's code, and the port. */
+  /** Returns the URL of the root, as it is bound. Rejects with the system's code. */
   async listen(port: number, host: string): Promise<string> {
     const server = this.#server.listen(port, host)
     await once(server, 'listening').catch(({ code, message }: NodeJS.ErrnoException) => {
       const reason = code === 'EADDRINUSE' ? 'the port is in use' : message
-      throw Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code, port })
+      throw Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code })
     })
     server.on('error', ({ message }) => {
       this.#options.warn(`connections that the system refused (${message})`)
