@@ -175,27 +175,25 @@ function petsIn({ options, context, stores }: Launched): string {
 
 /** On a terminal or with a generated key, also what to do next. */
 function greeting(launched: Launched, isTTY = false): string {
-  const { petstore, options, stores, bound, boundControls } = launched
+  const { petstore, options, keyring, stores, bound, boundControls = '' } = launched
   const { url, controlUrl, apiKey } = petstore
-  const lines = [`Petstore ${VERSION} listens on ${url}`]
-  for (const one of networkUrls(bound)) lines.push(`On the network: ${one}`)
-  const controls = stores ? 'test controls, which need a key,' : 'test controls'
-  if (controlUrl !== undefined) lines.push(`Its ${controls} listen on ${controlUrl}`)
-  for (const one of networkUrls(boundControls)) lines.push(`Test controls on the network: ${one}`)
-  const address = `${lines.join('\n')}\n`
   const { hasGeneratedKey } = options
-  if (!isTTY && !hasGeneratedKey) return address
-  const keyLine = hasGeneratedKey
-    ? `API key, generated and valid until it stops: ${apiKey}`
-    : 'With an API key in $KEY:'
-  const ownStoreLine = hasGeneratedKey
-    ? 'Choose any of 8 to 256 characters, such as:'
-    : 'With one in $KEY:'
+  let addresses = `Petstore ${VERSION} listens on ${url}\n`
+  if (controlUrl !== undefined) addresses += `Its test controls listen on ${controlUrl}\n`
+  for (const one of [bound, boundControls].flatMap(networkUrls)) {
+    addresses += `On the network: ${one}\n`
+  }
+  if (!isTTY && !hasGeneratedKey) return addresses
   const key = hasGeneratedKey ? apiKey : '$KEY'
+  const keyLine = hasGeneratedKey
+    ? `API key, generated and valid until it stops: ${key}`
+    : `With an API key in ${key}:`
+  const whose = keyring.isAnyKeyValid ? 'Any' : 'Each'
+  const ownStore = stores ? `${whose} API key has a store of its own.\n  ` : ''
   // The page makes up a key where any is valid.
   const page = new URL(hasGeneratedKey && !stores ? `/#key=${key}` : '/', url)
-  return `${options.page ? `Open ${page}\n\n` : ''}${address}
-  ${stores ? `Each API key has a store of its own. ${ownStoreLine}` : keyLine}
+  return `${options.page ? `Open ${page}\n\n` : ''}${addresses}
+  ${ownStore}${keyLine}
 
     curl -i -H "Authorization: Bearer ${key}" ${url}/pets
 
@@ -203,8 +201,8 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 `
 }
 
-/** Where other machines reach a server that listens on all addresses. */
-function networkUrls(bound = ''): string[] {
+/** Where other machines reach what listens on all addresses. */
+function networkUrls(bound: string): string[] {
   if (reachable(bound) === bound) return []
   const { hostname } = new URL(bound)
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
