@@ -150,7 +150,7 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
 }
 
 function logStart(launched: Launched): void {
-  const { petstore, options, keyring, stores, log, bound, boundControls } = launched
+  const { petstore, options, keyring, log, bound, boundControls } = launched
   const { apiKeys, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
   const { isAnyKeyValid } = keyring
@@ -160,12 +160,10 @@ function logStart(launched: Launched): void {
   const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
   log.event('info', line, { url, controlUrl })
   const warn = (what: string, url: string) => {
-    if (isLoopback(url)) return
-    log.event('warn', `${what}, and other machines may reach ${url}`)
+    if (!isLoopback(url)) log.event('warn', `other machines may reach ${what} at ${url}`)
   }
-  if (isAnyKeyValid) warn('any key opens a store', bound)
-  const need = stores ? 'the key of a store' : 'no key'
-  if (boundControls) warn(`the test controls need ${need}`, boundControls)
+  if (isAnyKeyValid) warn('a store for any key', bound)
+  if (boundControls) warn('the test controls', boundControls)
 }
 
 function petsIn({ options, context, stores }: Launched): string {
