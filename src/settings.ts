@@ -198,7 +198,7 @@ function readSetting(row: Row, source: string, text: string): unknown {
   try {
     value = read(text)
   } catch (error) {
-    throw misuse(`${source} ${JSON.stringify(text)} ${messageOf(error)}`)
+    throw misuse(`${source} ${JSON.stringify(text)}: ${messageOf(error)}`)
   }
   if (rule !== undefined) check(source, value, rule)
   return value
