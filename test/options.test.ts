@@ -29,7 +29,7 @@ function oneOf(...good: readonly string[]): Option {
 
 const REX = { name: 'Rex', categoryId: 2n ** 63n - 1n, status: 'sold' } as const
 const SEGMENTS = 'A-Z a-z 0-9 - . _ ~, no slash at the end'
-const NO_PATHS = words('/ v1 /v1/ //v1 /a//b /. /v1/.. /../v1 /v%31 /v1? /{a}')
+const NO_PATHS = words('/ v1 /v1/ //v1 /a//b /v%31 /v1? /{a}')
 const NO_ORIGINS = words(`null ** a.example https://A.example https://a.example/
   https://a.example/a https://a.example:443`)
 const KEY = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
@@ -54,7 +54,7 @@ const OPTIONS: Record<string, Option> = {
   apiKeys: {
     mustBe: `a list of one key or more, each ${KEY}`,
     good: [['first-key', 'second-key', 'first-key']],
-    misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a']), Array(1)],
+    misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a'])],
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],
   },
   maxBody: integer(1, 256 * 2 ** 20),
@@ -100,10 +100,9 @@ const SOCKET_OPTIONS: Record<string, Option> = {
   controlHost: HOST,
 }
 
-/** How a message shows a value: short, and on one line. */
+/** How a message shows a value: on one line. */
 function show(value: unknown): string {
-  const onOneLine = { depth: 0, maxArrayLength: 3, maxStringLength: 100, breakLength: Infinity }
-  return inspect(value, onOneLine)
+  return inspect(value, { depth: 0, breakLength: Infinity })
 }
 
 async function assertRejected(
@@ -151,13 +150,12 @@ test('an invalid option is rejected before any file is opened', async () => {
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('options must be an object, and a long value is abbreviated to one line', async () => {
+test('options must be an object, and a value is shown on one line', async () => {
   for (const given of [null, 'port', 8080, true]) {
     await assertRejected(given, `options ${inspect(given)} must be an object, not an array`)
   }
-  await assertRejected({ log: 'x'.repeat(10_000) }, /^log '.{100,150}must be one of /, 'RangeError')
-  const array = { journal: [{ a: { b: 1 } }, 2, 3, 4, 5] }
-  await assertRejected(array, /^journal \[ \[Object\], 2, 3, \.\.\. 2 more items \] must be /)
+  const array = { journal: [{ a: { b: 1 } }, 'x'.repeat(100), 3, 4, 5] }
+  await assertRejected(array, /^journal \[ \[Object\], 'x+', 3, 4, 5 \] must be /)
 })
 
 test('store is refused with snapshot, maxStore and storePerKey', async () => {
