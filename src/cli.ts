@@ -124,7 +124,7 @@ async function stop(
   signal: string,
   second: Promise<string>,
 ): Promise<void> {
-  log.event('info', `${signal} received: --drain-delay ${drainDelay}, --drain ${drain}`)
+  log.event('info', `${signal} received`)
   context.isDraining = true
   if (drainDelay > 0) {
     const delay = wait(drainDelay * 1_000, undefined, { ref: false })
