@@ -163,7 +163,7 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
     return parseArgs({ args: words, options }).values
   } catch (error) {
     const line = messageOf(error).replaceAll('\n', ' ')
-    throw misuse(line.replace(/\.?$/, '; see --help'))
+    throw misuse(`${line} (see --help)`)
   }
 }
 

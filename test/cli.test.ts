@@ -275,7 +275,7 @@ describe('--healthcheck', () => {
     assert.deepEqual(await run(['--healthcheck', ...files, ...flags], env), isReady)
     const mustBe = "--port 'x' must be an integer from 0 to 65535"
     assert.deepEqual(await ready('x'), ended(2, mustBe))
-    assert.match((await ready('1', '--prot')).stderr, /--prot.*; see --help\n$/)
+    assert.match((await ready('1', '--prot')).stderr, /--prot.* \(see --help\)\n$/)
     assert.match((await ready('0')).stderr, /not ready: http:\/\/127\.0\.0\.1:0\/readyz: connect /)
   })
 

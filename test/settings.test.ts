@@ -142,7 +142,7 @@ async function assertRejected(flag: string, text: string, why: string | RegExp):
 async function assertMisuse(args: readonly string[], named: string): Promise<void> {
   const { status, stdout, stderr } = await run(args)
   assert.deepEqual([status, stdout], [2, ''])
-  assert.match(stderr, /^petstore-server: .*; see --help\n$/)
+  assert.match(stderr, /^petstore-server: .* \(see --help\)\n$/)
   assert.ok(stderr.includes(named) && !stderr.includes('secret'), stderr)
 }
 
