@@ -86,7 +86,7 @@ function decodePath(path: string): string {
  * Decodes all but slashes and percent signs, which would look like separators and escapes. A
  * segment that cannot be decoded becomes a slash, so that it matches nothing.
  */
-export function decodeSegment(segment: string): string {
+function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
   } catch {

@@ -1,6 +1,6 @@
 import { clearTimeout, setTimeout } from 'node:timers' // the globals may be fake
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
-import { decodeSegment, readTarget } from '../http/router.ts'
+import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
@@ -185,12 +185,10 @@ export class RequestLog {
 }
 
 function matches(request: RecordedRequest, filters: Filters): boolean {
-  const seen: Record<string, unknown> = { ...request, petId: petIdOf(request) }
-  return filters.every(([name, value]) => String(seen[name]) === String(value))
-}
-
-/** The pet of a getPet. */
-function petIdOf({ operation, path }: RecordedRequest): string | undefined {
-  const segment = path.slice(path.lastIndexOf('/') + 1)
-  return operation === 'getPet' ? decodeSegment(segment) : undefined
+  const { operation, path } = request
+  const seen: Record<string, unknown> = { ...request }
+  return filters.every(([name, value]) => {
+    if (name === 'petId') return operation === 'getPet' && path.endsWith(`/${value}`)
+    return seen[name] === value
+  })
 }
