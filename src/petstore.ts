@@ -138,14 +138,14 @@ function openTenant(
   store: Context['store'],
   own: TenantOptions = { redact: keyring.redact },
 ): Tenant {
-  const { basePath, cors, maxBody, journal: maxRecorded } = options
+  const { basePath, cors, maxBody, journal } = options
   const { redact, place, requestBudget } = own
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
   // Before the faults, which apply to what it refuses, too.
   if (options.strict) makeStrict(table, redact)
   const faults = new Faults(table, options.delay)
-  const requestLog = new RequestLog(maxRecorded, redact, requestBudget)
+  const requestLog = new RequestLog(journal, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)
   const router = new Router(table, basePath)
   const begin = (head: RequestHead) => {
@@ -165,7 +165,8 @@ function openTenant(
     maxBody,
     refuse,
     onBug: (error) => log.event('error', redact(inspect(error))),
-    ...(maxRecorded === 0 ? { record: logRequest } : { begin, record }),
+    begin: journal === 0 ? undefined : begin,
+    record: journal === 0 ? logRequest : record,
   }
   return { context, faults, requestLog, service }
 }
