@@ -4,14 +4,9 @@ import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
 import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
-import { closeTenant, type Shared, type Stores, type Tenant } from './testing/stores.ts'
+import { closeCore, type Core } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 import type { Store } from './types.ts'
-
-/** All of a petstore but its sockets. With `stores`, only what needs no key is its own. */
-export interface Core extends Shared, Tenant {
-  readonly stores?: Stores
-}
 
 /** Where a petstore is reached. */
 interface Listeners {
@@ -35,7 +30,7 @@ export class PetstoreHandle implements Petstore {
   readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
   #isClosed = false
-  #closed: Tenant | undefined // of its key, if it had one
+  #closed: Core | undefined // of its key, if it had one
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -51,7 +46,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
-  get #tenant(): Tenant {
+  get #current(): Core {
     if (this.#isClosed && this.#closed === undefined)
       throw withCode('closed', new Error('this petstore of a key is closed'))
     return this.#closed ?? this.#core.stores?.of(this.apiKey) ?? this.#core
@@ -72,30 +67,30 @@ export class PetstoreHandle implements Petstore {
   }
 
   get pets(): Pet[] {
-    const { store } = this.#tenant.context
+    const { store } = this.#current.context
     if (store.values === undefined) throw misuse('pets must be asked of your own store')
     return Array.from(store.values(), parsePet)
   }
 
   get requests(): RecordedRequest[] {
-    return this.#tenant.requestLog.requests
+    return this.#current.requestLog.requests
   }
 
   get pendingFaults(): Fault[] {
-    return this.#tenant.faults.pending
+    return this.#current.faults.pending
   }
 
   get getPetState(): GetPetState {
-    return this.#tenant.context.getPetState
+    return this.#current.context.getPetState
   }
 
   set getPetState(state: GetPetState) {
     check('getPetState', state, RULES.getPetState)
-    this.#tenant.context.getPetState = state
+    this.#current.context.getPetState = state
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
-    const { store } = this.#tenant.context
+    const { store } = this.#current.context
     const pets = petsOrThrow(validateNewPets(newPets))
     const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
     const outcomes = await Promise.all(adding)
@@ -104,7 +99,7 @@ export class PetstoreHandle implements Petstore {
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options } = this.#core
-    const { context, faults, requestLog } = this.#tenant
+    const { context, faults, requestLog } = this.#current
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
     await faults.reset(async () =>
       mustFit(await withStorageCode(context.store.reset(pets)), pets, options),
@@ -113,11 +108,11 @@ export class PetstoreHandle implements Petstore {
     requestLog.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#tenant.faults.inject(fault)
-  readonly clearFaults = (): void => this.#tenant.faults.clear()
-  readonly clearRequests = (): void => this.#tenant.requestLog.clear()
+  readonly inject = (fault: Fault): void => this.#current.faults.inject(fault)
+  readonly clearFaults = (): void => this.#current.faults.clear()
+  readonly clearRequests = (): void => this.#current.requestLog.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) =>
-    this.#tenant.requestLog.waitFor(count, options)
+    this.#current.requestLog.waitFor(count, options)
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)
@@ -138,7 +133,7 @@ export class PetstoreHandle implements Petstore {
     context.isDraining = true
     const cutOff = await this.#listeners?.stop(drain)
     stores?.closeAll()
-    await withStorageCode(closeTenant(this.#core)).finally(() => log.flush())
+    await withStorageCode(closeCore(this.#core)).finally(() => log.flush())
     return cutOff ?? 0
   }
 

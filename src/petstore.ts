@@ -3,7 +3,7 @@ import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { messageOf } from './guards.ts'
-import { type Core, mustFit, PetstoreHandle, withStorageCode } from './handle.ts'
+import { mustFit, PetstoreHandle, withStorageCode } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
@@ -17,7 +17,7 @@ import { type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestLog } from './testing/requests.ts'
-import { type Shared, Stores, type Tenant, type TenantOptions } from './testing/stores.ts'
+import { type Core, type OfKey, type Shared, Stores } from './testing/stores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -115,31 +115,32 @@ function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): 
   return memory
 }
 
-/** With `storePerKey`, what needs a key goes to the tenant of its key. */
+/** With `storePerKey`, a request with a key goes to the store of that key. */
 function assemble(shared: Shared, store: Context['store']): Core {
   const { options, keyring } = shared
-  if (!options.storePerKey) return { ...shared, ...openTenant(shared, store) }
+  if (!options.storePerKey) return makeCore(shared, store)
   // Not recorded, because each handle shows the requests of one key.
-  const keyless = openTenant({ ...shared, options: { ...options, journal: 0 } }, store)
+  const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
   const stores: Stores = new Stores(shared, store.bytes ?? 0, (own) =>
-    openTenant(shared, makeStore(shared, undefined, stores), own),
+    makeCore(shared, makeStore(shared, undefined, stores), own),
   )
   const pick = ({ target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.match(readTarget(target).path)
     const key = secured ? keyring.keyIn(headers.authorization) : undefined
     return key === undefined ? undefined : stores.of(key).service
   }
-  return { ...shared, ...keyless, stores, service: { ...keyless.service, pick } }
+  return { ...keyless, ...shared, stores, service: { ...keyless.service, pick } }
 }
 
-/** The tenant of a key, or a whole petstore. */
-function openTenant(
-  { options, keyring, log }: Shared,
+/** A store, and all that belongs to it. */
+function makeCore(
+  shared: Shared,
   store: Context['store'],
-  own: TenantOptions = { redact: keyring.redact },
-): Tenant {
+  ofKey: OfKey = { redact: shared.keyring.redact },
+): Core {
+  const { options, keyring, log } = shared
   const { basePath, cors, maxBody, journal } = options
-  const { redact, place, requestBudget } = own
+  const { redact, place, requestBudget } = ofKey
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
   // Before the faults, which apply to what it refuses, too.
@@ -168,7 +169,7 @@ function openTenant(
     begin: journal === 0 ? undefined : begin,
     record: journal === 0 ? logRequest : record,
   }
-  return { context, faults, requestLog, service }
+  return { ...shared, context, faults, requestLog, service }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {

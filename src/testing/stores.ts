@@ -15,8 +15,8 @@ export interface Shared {
   readonly log: Log
 }
 
-/** A store and what belongs to it: one for each key, or one for a whole petstore. */
-export interface Tenant {
+/** A store and what belongs to it: that of a whole petstore, or of one key. */
+export interface Core extends Shared {
   readonly context: {
     readonly store: Store & Partial<LocalStore>
     getPetState: GetPetState
@@ -25,43 +25,45 @@ export interface Tenant {
   readonly faults: Faults
   readonly requestLog: RequestLog
   readonly service: Service
+  /** Of all keys. With them, only what needs no key is the petstore's own. */
+  readonly stores?: Stores
 }
 
-/** What a tenant is opened with. */
-export interface TenantOptions {
+/** What belongs to a key. */
+export interface OfKey {
   readonly redact: (text: string) => string
-  readonly place?: number // of its key in the order of opening
-  readonly requestBudget?: Budget // of the recorded requests of all tenants
+  readonly place?: number // in the order of opening
+  readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
 /** Ends every delay, rejects every wait, and closes the store. */
-export function closeTenant({ context, faults, requestLog }: Tenant): Awaitable<void> {
+export function closeCore({ context, faults, requestLog }: Core): Awaitable<void> {
   faults.clear()
   requestLog.close()
   return context.store.close()
 }
 
-/** Bytes counted for a tenant beyond its pets. */
-const TENANT_OVERHEAD = 16 * 2 ** 10
+/** Bytes counted for a store beyond its pets. */
+const STORE_OVERHEAD = 16 * 2 ** 10
 const CLOSED_FOR_ROOM = 'stores that were closed, the longest unused first, to make room for others'
 
-/** A tenant for each key, opened on first use; where there is no room, in place of others. */
+/** A store for each key, opened on first use; where there is no room, in place of others. */
 export class Stores implements Budget {
   readonly maxBytes: number
-  bytes = 0 // of all pets, and what else a tenant takes
+  bytes = 0 // of all pets, and what else a store takes
   readonly #shared: Shared
-  readonly #open: (options: TenantOptions) => Tenant
-  readonly #newBytes: number // that a new tenant takes
+  readonly #open: (own: OfKey) => Core
+  readonly #newBytes: number // that a new store takes
   readonly #requestBudget: Budget
-  readonly #tenants = new Map<string, Tenant>() // by key, the longest unused first
+  readonly #cores = new Map<string, Core>() // by key, the longest unused first
   #opened = 0
   #isClosed = false
 
-  /** @param initialBytes Of the pets of a new tenant, for which there must be room. */
-  constructor(shared: Shared, initialBytes: number, open: (options: TenantOptions) => Tenant) {
+  /** @param initialBytes Of the pets of a new store, for which there must be room. */
+  constructor(shared: Shared, initialBytes: number, open: (own: OfKey) => Core) {
     const { maxStore } = shared.options
     this.maxBytes = maxStore
-    const newBytes = TENANT_OVERHEAD + initialBytes
+    const newBytes = STORE_OVERHEAD + initialBytes
     const mustBe = `at least ${newBytes}, what the store of a key takes (--max-store)`
     const room = rule(mustBe, isNumber, (bytes) => bytes >= newBytes)
     check('maxStore', maxStore, room)
@@ -70,7 +72,7 @@ export class Stores implements Budget {
     this.#newBytes = newBytes
     // Drops requests of the longest unused key first.
     const makeRoom = () => {
-      for (const { requestLog } of this.#tenants.values()) requestLog.dropOldest()
+      for (const { requestLog } of this.#cores.values()) requestLog.dropOldest()
     }
     this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
   }
@@ -78,7 +80,7 @@ export class Stores implements Budget {
   /** How many pets there are. */
   get size(): number {
     let size = 0
-    for (const { context } of this.#tenants.values()) size += context.store.size ?? 0
+    for (const { context } of this.#cores.values()) size += context.store.size ?? 0
     return size
   }
 
@@ -89,40 +91,40 @@ export class Stores implements Budget {
     throw misuse(`key must be ${keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'}`)
   }
 
-  /** The tenant of a key. Throws a TypeError if it is not valid. After closeAll() it is closed. */
-  of(key: string): Tenant {
-    const tenant = this.#tenants.get(key) ?? this.#openFor(key)
-    this.#tenants.delete(key)
-    this.#tenants.set(key, tenant)
-    return tenant
+  /** What a key has. Throws a TypeError if it is not valid. After closeAll() it is closed. */
+  of(key: string): Core {
+    const core = this.#cores.get(key) ?? this.#openFor(key)
+    this.#cores.delete(key)
+    this.#cores.set(key, core)
+    return core
   }
 
   /** Called when the keyring has other keys. */
   onKeysReplaced(): void {
-    for (const key of this.#tenants.keys()) {
+    for (const key of this.#cores.keys()) {
       if (!this.#shared.keyring.isValid(key)) this.close(key)
     }
   }
 
-  /** Closes the tenant of a key, if one is open, and returns it. The next use opens another. */
-  close(key: string): Tenant | undefined {
-    const tenant = this.#tenants.get(key)
-    if (tenant === undefined) return undefined
-    this.#tenants.delete(key)
-    void closeTenant(tenant)
-    tenant.requestLog.clear()
-    this.bytes -= TENANT_OVERHEAD
-    return tenant
+  /** Closes the store of a key, if one is open, and returns it. The next use opens another. */
+  close(key: string): Core | undefined {
+    const core = this.#cores.get(key)
+    if (core === undefined) return undefined
+    this.#cores.delete(key)
+    void closeCore(core)
+    core.requestLog.clear()
+    this.bytes -= STORE_OVERHEAD
+    return core
   }
 
   closeAll(): void {
     this.#isClosed = true
-    for (const tenant of this.#tenants.values()) void closeTenant(tenant)
+    for (const core of this.#cores.values()) void closeCore(core)
   }
 
-  /** Closes the longest unused tenants, except that of `kept`, until this many bytes are free. */
+  /** Closes the longest unused stores, except `kept`, until this many bytes are free. */
   makeRoom(bytes: number, kept?: LocalStore): void {
-    for (const [key, { context }] of this.#tenants) {
+    for (const [key, { context }] of this.#cores) {
       if (this.bytes + bytes <= this.maxBytes) return
       if (context.store === kept) continue
       this.close(key)
@@ -130,19 +132,19 @@ export class Stores implements Budget {
     }
   }
 
-  #openFor(key: string): Tenant {
+  #openFor(key: string): Core {
     if (!this.#isClosed) this.check(key)
     this.makeRoom(this.#newBytes)
     // Where any key is valid, the keyring does not list it; nor once the keys are replaced.
     const redactOwn = redactor([key])
-    const tenant = this.#open({
+    const core = this.#open({
       redact: (text) => redactOwn(this.#shared.keyring.redact(text)),
       place: this.#opened,
       requestBudget: this.#requestBudget,
     })
     this.#opened++
-    this.bytes += TENANT_OVERHEAD
-    if (this.#isClosed) void closeTenant(tenant)
-    return tenant
+    this.bytes += STORE_OVERHEAD
+    if (this.#isClosed) void closeCore(core)
+    return core
   }
 }
