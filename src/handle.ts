@@ -29,8 +29,7 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #isOfKey: boolean
-  #isClosed = false
-  #closed: Core | undefined // of its key, if it had one
+  #isClosed = false // if it is of a key
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -47,9 +46,8 @@ export class PetstoreHandle implements Petstore {
 
   /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
   get #current(): Core {
-    if (this.#isClosed && this.#closed === undefined)
-      throw withCode('closed', new Error('this petstore of a key is closed'))
-    return this.#closed ?? this.#core.stores?.of(this.apiKey) ?? this.#core
+    if (this.#isClosed) throw withCode('closed', new Error('this petstore of a key is closed'))
+    return this.#core.stores?.of(this.apiKey) ?? this.#core
   }
 
   readonly of = (key: string): Petstore => {
@@ -126,7 +124,7 @@ export class PetstoreHandle implements Petstore {
     check('drain', drain, DRAIN)
     const { stores, context, log } = this.#core
     if (this.#isOfKey) {
-      if (!this.#isClosed) this.#closed = stores?.close(this.apiKey)
+      if (!this.#isClosed) stores?.close(this.apiKey)
       this.#isClosed = true
       return 0
     }

@@ -106,15 +106,14 @@ export class Stores implements Budget {
     }
   }
 
-  /** Closes the store of a key, if one is open, and returns it. The next use opens another. */
-  close(key: string): Core | undefined {
+  /** Closes the store of a key, if one is open. The next use opens another. */
+  close(key: string): void {
     const core = this.#cores.get(key)
-    if (core === undefined) return undefined
+    if (core === undefined) return
     this.#cores.delete(key)
     void closeCore(core)
     core.requestLog.clear()
     this.bytes -= STORE_OVERHEAD
-    return core
   }
 
   closeAll(): void {

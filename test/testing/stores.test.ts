@@ -126,18 +126,20 @@ test('a store that is closed ends waits and delays, and its key then opens anoth
   assert.throws(() => ann.replaceKeys([ANN]), { name: 'TypeError', code: 'invalid_option' })
 })
 
-test('closing a handle again, or one without a store, closes no other store', async () => {
+test('a closed handle stays closed, and closing it again closes no other store', async () => {
   const petstore = createPetstore({ storePerKey: true, maxStore: STORE_BYTES + 2 * BYTES_OF_REX })
   const ann = petstore.of(ANN)
   await ann.add([REX])
   await ann.close()
   await petstore.of(ANN).add([LUNA])
   const later = petstore.of(BEN)
-  for (const handle of [ann, later]) await handle.close()
+  for (const handle of [ann, later]) {
+    await handle.close()
+    assert.throws(() => handle.pets, { code: 'closed' })
+    await assert.rejects(handle.waitForRequests(1), { code: 'closed' })
+    await assert.rejects(handle.add([REX]), { code: 'closed' })
+  }
   assert.deepEqual(namesIn(petstore.of(ANN)), ['Luna'])
-  assert.deepEqual(namesIn(ann), ['Rex'])
-  await assert.rejects(later.waitForRequests(1), { code: 'closed' })
-  await assert.rejects(later.add([REX]), { code: 'closed' })
   await petstore.of(BEN).add([REX])
   await later.close()
   assert.deepEqual(namesIn(petstore.of(BEN)), ['Rex'])
