@@ -21,27 +21,24 @@ const DRAIN = integer(0, 86_400_000)
 
 /** Its functions are members, not methods, so that each works alone. */
 export class PetstoreHandle implements Petstore {
-  apiKey: string
   readonly url: string
   readonly controlUrl: string | undefined
   readonly log: Petstore['log']
   readonly fetch: Petstore['fetch']
   readonly #core: Core
   readonly #listeners: Listeners | undefined
-  readonly #isOfKey: boolean
+  readonly #key: string | undefined
   #isClosed = false // if it is of a key
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
-    const { apiKeys, basePath } = core.options
-    this.apiKey = key ?? apiKeys[0] ?? ''
-    this.url = listeners?.url ?? `http://${NO_HOST}${basePath}`
+    this.url = listeners?.url ?? `http://${NO_HOST}${core.options.basePath}`
     this.controlUrl = listeners?.controlUrl
     this.log = core.log
     this.fetch = createFetch(core.service)
     this.#core = core
     this.#listeners = listeners
-    this.#isOfKey = key !== undefined
+    this.#key = key
   }
 
   /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
@@ -59,6 +56,10 @@ export class PetstoreHandle implements Petstore {
 
   readonly listener: RequestListener = (req, res) =>
     new Exchange(this.#core.service, req, res).process()
+
+  get apiKey(): string {
+    return this.#key ?? this.#core.keyring.first
+  }
 
   get headers(): Petstore['headers'] {
     return { authorization: `Bearer ${this.apiKey}` }
@@ -114,8 +115,6 @@ export class PetstoreHandle implements Petstore {
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)
-    if (this.#isOfKey) throw misuse('replaceKeys must be called on the petstore of all keys')
-    this.apiKey = apiKeys[0] ?? ''
     this.#core.keyring.replace(apiKeys)
     this.#core.stores?.onKeysReplaced()
   }
@@ -123,8 +122,8 @@ export class PetstoreHandle implements Petstore {
   readonly close = async (drain = 0): Promise<number> => {
     check('drain', drain, DRAIN)
     const { stores, context, log } = this.#core
-    if (this.#isOfKey) {
-      if (!this.#isClosed) stores?.close(this.apiKey)
+    if (this.#key !== undefined) {
+      if (!this.#isClosed) stores?.close(this.#key)
       this.#isClosed = true
       return 0
     }

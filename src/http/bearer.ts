@@ -15,6 +15,7 @@ export function isApiKey(text: string): boolean {
 /** The valid keys. A look-up takes as long among many as among few. */
 export class Keyring {
   isAnyKeyValid: boolean // of the right form, until the keys are replaced
+  first = '' // of the list
   // By a hash, so that the time of a look-up tells nothing about a key.
   readonly #entries = new Map<number, readonly { key: Buffer; index: number }[]>()
   #redact = redactor([])
@@ -27,6 +28,7 @@ export class Keyring {
   /** From now on, no others are valid. */
   replace(keys: readonly string[]): void {
     this.isAnyKeyValid = false
+    this.first = keys[0] ?? ''
     this.#entries.clear()
     for (const [index, key] of keys.entries()) {
       const hash = hashOf(key)
