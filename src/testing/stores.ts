@@ -2,7 +2,7 @@ import { KEY_MUST_BE, type Keyring } from '../http/bearer.ts'
 import type { Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
 import { redactor } from '../http/redact.ts'
-import { check, isNumber, isString, misuse, type Options, rule } from '../options.ts'
+import { isString, misuse, type Options } from '../options.ts'
 import type { Budget, LocalStore } from '../pets/store.ts'
 import type { Awaitable, GetPetState, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
@@ -63,13 +63,9 @@ export class Stores implements Budget {
   constructor(shared: Shared, initialBytes: number, open: (own: OfKey) => Core) {
     const { maxStore } = shared.options
     this.maxBytes = maxStore
-    const newBytes = STORE_OVERHEAD + initialBytes
-    const mustBe = `at least ${newBytes}, what the store of a key takes (--max-store)`
-    const room = rule(mustBe, isNumber, (bytes) => bytes >= newBytes)
-    check('maxStore', maxStore, room)
     this.#shared = shared
     this.#open = open
-    this.#newBytes = newBytes
+    this.#newBytes = STORE_OVERHEAD + initialBytes
     // Drops requests of the longest unused key first.
     const makeRoom = () => {
       for (const { requestLog } of this.#cores.values()) requestLog.dropOldest()
@@ -132,7 +128,7 @@ export class Stores implements Budget {
   }
 
   #openFor(key: string): Core {
-    if (!this.#isClosed) this.check(key)
+    this.check(key)
     this.makeRoom(this.#newBytes)
     // Where any key is valid, the keyring does not list it; nor once the keys are replaced.
     const redactOwn = redactor([key])

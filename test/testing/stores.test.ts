@@ -304,19 +304,6 @@ describe('where the stores share --max-store', () => {
     const isNew = (key: string) => petstore.of(key).getPetState === 'deprecated'
     assert.equal(keys.toReversed().findIndex(isNew), 64)
   })
-
-  test('a limit with room for no store at all is refused at the start', async () => {
-    const options = { storePerKey: true, pets: [REX] }
-    const bytes = STORE_BYTES + BYTES_OF_REX
-    await using petstore = await startPetstore({ ...options, journal: 0, maxStore: bytes })
-    await petstore.reset()
-    assert.deepEqual(namesIn(petstore), ['Rex'])
-    const mustBe = `at least ${bytes}, what the store of a key takes (--max-store)`
-    const told = `maxStore ${bytes - 1} must be ${mustBe}`
-    const refused = { name: 'RangeError', code: 'invalid_option', message: told }
-    assert.throws(() => createPetstore({ ...options, maxStore: bytes - 1 }), refused)
-    await assert.rejects(startPetstore({ ...options, maxStore: bytes - 1 }), refused)
-  })
 })
 
 test('probes, the page and the document do not open a store', async (t) => {
