@@ -75,16 +75,15 @@ interface Pending {
   seen: number // requests that matched it, and that no earlier fault applied to
 }
 
+const RESET = 'the pets are reset' // why delays end
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
 export class Faults {
   readonly #delay: Delay
   #pending: Pending[] = []
-  #cleared = new AbortController()
+  #delays = new AbortController() // aborted when they end early
   #count = 0
-  #resets = 0
-  #resetting: Promise<void> | undefined // settles when all resets so far are over
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -112,47 +111,33 @@ export class Faults {
   /** Drops the pending faults and ends running delays; a fault's delay ends in a hang-up. */
   clear(): void {
     this.#pending = []
-    this.#cleared.abort()
-    this.#cleared = new AbortController()
+    this.#endDelays()
   }
 
-  /**
-   * Resets the pets, then drops the pending faults and hangs up on every delayed request. One whose
-   * delay ends meanwhile waits for the outcome, so that it cannot add a pet to the fresh ones.
-   */
-  reset(resetPets: () => Promise<void>): Promise<void> {
-    const reset = resetPets().then(() => {
-      this.#resets++
-      this.clear()
-    })
-    this.#resetting = Promise.allSettled([this.#resetting, reset]).then(() => {}) // keeps no result
-    return reset
+  /** Hangs up on delayed requests first, so that none adds a pet to the fresh ones. */
+  async reset(resetPets: () => Promise<void>): Promise<void> {
+    this.#endDelays(RESET)
+    await resetPets()
+    this.clear()
+  }
+
+  #endDelays(reason?: string): void {
+    this.#delays.abort(reason)
+    this.#delays = new AbortController()
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
-    const { signal } = this.#cleared
-    const resets = this.#resets
+    const { signal } = this.#delays
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    if (fault.hangUp || (signal.aborted && fault.delay !== undefined)) return undefined
-    if (ms > 0) {
-      await this.#resetsEnd()
-      if (this.#resets > resets) return undefined
-    }
+    const isReset = signal.reason === RESET
+    if (fault.hangUp || (signal.aborted && (isReset || fault.delay !== undefined))) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
-  }
-
-  async #resetsEnd(): Promise<void> {
-    let ended
-    while (ended !== this.#resetting) {
-      ended = this.#resetting
-      await ended // meanwhile, another may begin
-    }
   }
 
   /** The first fault that applies. Counts the request for each matching fault up to that one. */
