@@ -234,7 +234,7 @@ export interface RecordedRequest {
   query: string
   /** The index of its key among those then valid; null if it needed or had none. */
   key: number | null
-  /** By lower-case names. The credentials in `authorization` are redacted even if invalid. */
+  /** By lower-case names. `authorization` is redacted even if it is invalid. */
   headers: Record<string, string>
   /** The body as text, at most its first 1 MiB; empty if there was none or nothing read it. */
   body: string

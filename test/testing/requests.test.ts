@@ -66,7 +66,7 @@ for (const [name, row] of Object.entries(ROWS)) {
     const petstore = await start(t, { maxBody: 100 })
     const { body = '' } = given
     const sent = { authorization: AUTHORIZATION, ...given.headers }
-    const headers = { ...sent, authorization: 'Bearer [redacted]' }
+    const headers = { ...sent, authorization: '[redacted]' }
     const [path = '', ...query] = target.split('?')
     const came = { method, path, query: query.join('?'), headers, body: '', violations: [] }
     const entry = { operation, status, ...came, ...recorded }
@@ -307,23 +307,12 @@ test('keys that are words of its own JSON do not spoil a recorded request', asyn
   assert.equal(body, '"\nabcdefgh\0abc [key]')
 })
 
-test('only a known scheme of Authorization is recorded', async (t) => {
+test('Authorization is not recorded, whatever it is', async (t) => {
   const petstore = await start(t)
-  for (const [authorization, recorded] of Object.entries({
-    [`BEARER  ${KEY}`]: 'BEARER [redacted]',
-    'Bearer wrong-key': 'Bearer [redacted]',
-    Bearer: 'Bearer [redacted]',
-    'Digest username="a", response="b"': 'Digest [redacted]',
-    'Bearer\twrong-key': '[redacted]',
-    'my Bearer wrong-key': '[redacted]',
-    [KEY]: '[redacted]',
-  })) {
-    petstore.clearRequests()
+  for (const authorization of [AUTHORIZATION, 'Bearer wrong-key', 'Basic YTpi', KEY, 'x'])
     await send(petstore, 'GET', '/v1/pets', { headers: { authorization } })
-    await call(petstore, '/v1/pets', { authorization })
-    const seen = petstore.requests.map(({ headers }) => headers['authorization'])
-    assert.deepEqual(seen, [recorded, recorded], authorization)
-  }
+  const seen = petstore.requests.map(({ headers }) => headers['authorization'])
+  assert.deepEqual(seen, Array(5).fill('[redacted]'))
 })
 
 test('the option journal limits the recorded requests, 1,000 by default', async () => {
