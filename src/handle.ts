@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http'
+import { ERRORS } from './api/errors.ts'
 import { type Awaitable, messageOf } from './guards.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
@@ -139,12 +140,6 @@ export class PetstoreHandle implements Petstore {
   }
 }
 
-const WHY_NOT_ADDED = {
-  store_full: 'the store has no room for it',
-  storage_failed: 'it could not be stored',
-  outcome_unknown: 'it may have been added',
-}
-
 /** Adds one pet after the other, up to a failure. */
 async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[]> {
   const outcomes: Added[] = []
@@ -160,7 +155,7 @@ async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[
 function petIn(added: Added, which: string): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason } = added
-  const message = `Cannot add ${which}: ${WHY_NOT_ADDED[reason]}`
+  const message = `${which}: ${ERRORS[reason][1]}`
   if (reason === 'store_full') throw withCode(reason, new RangeError(message))
   throw withCode('storage_failed', new Error(message))
 }

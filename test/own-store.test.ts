@@ -68,7 +68,7 @@ for (const failing of ['rejects', 'throws'] as const) {
     assert.doesNotMatch(logStream.text, / 500 /)
     await assert.rejects(petstore.add([REX]), {
       code: 'storage_failed',
-      message: 'Cannot add pet 1 of 1: it may have been added',
+      message: 'pet 1 of 1: The store failed: the pet may have been added',
     })
     store.failing = undefined
     await check(petstore, 'GET', '/readyz', 200)
@@ -109,7 +109,7 @@ test('add() adds one after the other, stops at the first failure, and names it',
     return left < 0 ? { ok: false, reason: 'store_full' } : store.pets.add(pet)
   }
   await using petstore = createPetstore({ store })
-  const message = `Cannot add pet 3 of ${DEMO_PETS.length}: the store has no room for it`
+  const message = `pet 3 of ${DEMO_PETS.length}: The store has no room for this pet`
   await assert.rejects(petstore.add(DEMO_PETS), { code: 'store_full', message })
   assert.deepEqual([store.pets.size, left], [2, -1])
 })
@@ -131,7 +131,7 @@ test('filling it is tried again after a failure', async () => {
   const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
   assert.deepEqual([(await list()).status, (await list()).status], [503, 503])
   await assert.rejects(petstore.add([REX]), {
-    message: 'Cannot add pet 1 of 1: it could not be stored',
+    message: 'pet 1 of 1: The pet was not added: try again',
   })
   store.failing = undefined
   assert.match(await (await list()).text(), /^\[\{"id":1/)

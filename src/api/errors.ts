@@ -33,7 +33,7 @@ type OperationProblem = 'badJson' | 'badQuery' | 'badPet' | 'noPet' | 'gone' | '
 type ErrorName = Problem | OperationProblem | StoreProblem | 'draining'
 
 /** `%s` stands for the detail. */
-const ERRORS: Readonly<Record<ErrorName, Row>> = {
+export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   badSyntax: [400, 'The request is not valid HTTP/1.1: %s'],
   badVersion: [400, 'The version must be HTTP/1.1 or HTTP/1.0'],
   badHost: [400, 'There must be one Host header, naming a host'],

@@ -451,7 +451,7 @@ test('ids of restored pets must all be there and ascend', async (t) => {
 test('pets that do not fit are 507; the error names the first', async (t) => {
   const { petstore, call } = await startControls(t, { maxStore: 300 })
   const long = { name: 'x'.repeat(300), categoryId: 1 }
-  const noRoom = (pet: string) => `Cannot add pet ${pet}: the store has no room for it`
+  const noRoom = (pet: string) => `pet ${pet}: The store has no room for this pet`
   const add = await call('POST', '/pets', [TOM, long])
   assert.equal(assertError(add, 507, 'store_full'), noRoom('2 of 2'))
   assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
