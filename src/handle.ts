@@ -51,7 +51,7 @@ export class PetstoreHandle implements Petstore {
   readonly of = (key: string): Petstore => {
     const { stores } = this.#core
     if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
-    stores.check(key)
+    stores.of(key) // throws if it is not valid
     return new PetstoreHandle(this.#core, this.#listeners, key)
   }
 

@@ -80,13 +80,6 @@ export class Stores implements Budget {
     return size
   }
 
-  /** Throws a TypeError if a key is not valid. */
-  check(key: string): void {
-    const { keyring } = this.#shared
-    if (isString(key) && keyring.isValid(key)) return
-    throw misuse(`key must be ${keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'}`)
-  }
-
   /** What a key has. Throws a TypeError if it is not valid. After closeAll() it is closed. */
   of(key: string): Core {
     const core = this.#cores.get(key) ?? this.#openFor(key)
@@ -128,12 +121,14 @@ export class Stores implements Budget {
   }
 
   #openFor(key: string): Core {
-    this.check(key)
+    const { keyring } = this.#shared
+    const mustBe = keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'
+    if (!isString(key) || !keyring.isValid(key)) throw misuse(`key must be ${mustBe}`)
     this.makeRoom(this.#newBytes)
     // Where any key is valid, the keyring does not list it; nor once the keys are replaced.
     const redactOwn = redactor([key])
     const core = this.#open({
-      redact: (text) => redactOwn(this.#shared.keyring.redact(text)),
+      redact: (text) => redactOwn(keyring.redact(text)),
       place: this.#opened,
       requestBudget: this.#requestBudget,
     })

@@ -126,7 +126,7 @@ test('a store that is closed ends waits and delays, and its key then opens anoth
 })
 
 test('a closed handle stays closed, and closing it again closes no other store', async () => {
-  const petstore = createPetstore({ storePerKey: true, maxStore: STORE_BYTES + 2 * BYTES_OF_REX })
+  const petstore = createPetstore({ storePerKey: true })
   const ann = petstore.of(ANN)
   await ann.add([REX])
   await ann.close()
