@@ -101,9 +101,9 @@ export class PetstoreHandle implements Petstore {
     const { options } = this.#core
     const { context, faults, requestLog } = this.#current
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
-    await faults.reset(async () =>
-      mustFit(await withStorageCode(context.store.reset(pets)), pets, options),
-    )
+    faults.hangUp() // first, so that no delayed request adds a pet to the fresh ones
+    mustFit(await withStorageCode(context.store.reset(pets)), pets, options)
+    faults.clear()
     context.getPetState = options.getPetState
     requestLog.clear()
   }

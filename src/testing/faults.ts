@@ -75,7 +75,7 @@ interface Pending {
   seen: number // requests that matched it, and that no earlier fault applied to
 }
 
-const RESET = 'the pets are reset' // why delays end
+const HANG_UP = 'hang up' // why delays end
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
@@ -114,11 +114,9 @@ export class Faults {
     this.#endDelays()
   }
 
-  /** Hangs up on delayed requests first, so that none adds a pet to the fresh ones. */
-  async reset(resetPets: () => Promise<void>): Promise<void> {
-    this.#endDelays(RESET)
-    await resetPets()
-    this.clear()
+  /** Hangs up on every delayed request. */
+  hangUp(): void {
+    this.#endDelays(HANG_UP)
   }
 
   #endDelays(reason?: string): void {
@@ -134,8 +132,8 @@ export class Faults {
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    const isReset = signal.reason === RESET
-    if (fault.hangUp || (signal.aborted && (isReset || fault.delay !== undefined))) return undefined
+    const isCutShort = signal.aborted && fault.delay !== undefined
+    if (fault.hangUp || isCutShort || signal.reason === HANG_UP) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
