@@ -4,10 +4,8 @@ import type { Duplex } from 'node:stream'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
-// Generous estimates: a waiting request with its share of the chunk it came in, and the overhead of
-// each string in the latest request's head, which an idle connection keeps.
-const WAITING_REQUEST_BYTES = 16 * 2 ** 10
-const STRING_BYTES = 100
+// A generous estimate of a request and its response, with its share of the chunk that it came in.
+const REQUEST_BYTES = 12 * 2 ** 10
 
 export interface ServerOptions extends Limits {
   readonly maxConnections: number
@@ -20,13 +18,11 @@ export class Connection implements ServerConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly touch: () => void
-  latest: Exchange | undefined // the last one received
-  current: Exchange | undefined // the one in progress, or the last one that was
-  readonly waiting: Set<Exchange> = new Set() // pipelined requests whose turn has not come
+  readonly pending: Exchange[] = [] // one in progress, and those that wait behind it
+  latest: Exchange | undefined // the last one received, until it is complete and has its response
   hasFailed = false // after a parse error, everything else is ignored
   lastTouch = 0 // a number that rises with each touch of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
-  #headBytes = 0
 
   constructor(socket: Socket, { keepAliveTimeout, linger }: ServerOptions, touch: () => void) {
     this.socket = socket
@@ -44,12 +40,12 @@ export class Connection implements ServerConnection {
     // node resumes the socket on its own, for example after each request. Pause it again. If the
     // stream still counts as paused, pause() emits no event, at which node:http stops reading.
     socket.on('resume', () => {
-      if (this.waiting.size > 0) socket.pause().emit('pause')
+      if (this.pending.length > 1) socket.pause().emit('pause')
     })
   }
 
   get isIdle(): boolean {
-    return this.latest?.res.destroyed ?? true
+    return this.pending.length === 0
   }
 
   /** True from the last request on. Later ones are ignored. */
@@ -59,47 +55,44 @@ export class Connection implements ServerConnection {
 
   /** Processes a request after the one before, which may change what it sees (RFC 9112 §9.3.2). */
   begin(exchange: Exchange): void {
-    const { isIdle, latest: before } = this // as they were before this request
     this.latest = exchange
-    this.#headBytes = exchange.head.target.length
-    for (const text of exchange.req.rawHeaders) this.#headBytes += text.length + STRING_BYTES
-    if (before === undefined || isIdle) return this.#run(exchange)
-    this.waiting.add(exchange)
+    this.pending.push(exchange)
+    exchange.res.on('close', this.#endFirst)
+    if (this.pending.length === 1) return exchange.process()
     this.socket.pause() // while a request waits, nothing more is read
     void exchange.collectBody() // node would hold each chunk of it, however small
     this.touch()
+  }
+
+  /** Called when the first pending request has its response. */
+  readonly #endFirst = (): void => {
+    this.pending.shift()
+    // An idle connection would keep its head and response.
+    if (this.isIdle && this.latest?.req.complete) this.latest = undefined
+    if (!this.socket.writable) return this.abandon() // no response follows the last one
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
-    before.res.once('close', () => setImmediate(() => this.#endWait(exchange)))
+    if (!this.isIdle) setImmediate(() => this.#processFirst())
   }
 
-  #endWait(exchange: Exchange): void {
-    const isOver = !this.socket.writable // no response follows the last one
-    if (isOver) this.abandon()
-    this.waiting.delete(exchange)
+  #processFirst(): void {
+    const [first] = this.pending
     this.socket.resume() // which is undone while others wait
-    const hasError = exchange.res.headersSent // because its body is malformed
-    if (!isOver && !hasError) this.#run(exchange)
+    if (first?.res.headersSent === false) first.process() // else its body is malformed
   }
 
-  #run(exchange: Exchange): void {
-    this.current = exchange
-    exchange.process()
-  }
-
-  /** Bytes held for the client: unread responses, waiting requests, bodies, the latest head. */
+  /** Bytes held for the client: unread responses, requests that are pending, and their bodies. */
   get bytesHeld(): number {
-    const { socket } = this
-    if (socket.destroyed) return 0
-    let bytes = socket.writableLength + this.#headBytes + (this.current?.arrived.length ?? 0)
-    for (const { arrived } of this.waiting) bytes += WAITING_REQUEST_BYTES + arrived.length
+    if (this.socket.destroyed) return 0
+    let bytes = this.socket.writableLength
+    for (const { arrived } of this.pending) bytes += REQUEST_BYTES + arrived.length
     return bytes
   }
 
-  /** Records that the requests in flight get no response. */
+  /** Records that the pending requests get no response. */
   abandon(): void {
-    for (const exchange of [this.current, ...this.waiting]) exchange?.end()
-    this.waiting.clear()
-    this.latest = this.current
+    for (const exchange of this.pending) exchange.end()
+    this.pending.length = 0
+    this.socket.resume()
   }
 }
 

@@ -67,7 +67,6 @@ export function respond(
     const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
     res._header = responseText(reply, bytes, echoed, connection)
     res.end()
-    res._header = 'sent' // otherwise an idle connection retains its latest response
   } else {
     res.writeHead(status, headersOf(reply, bytes, echoed))
     res.end(body && Buffer.from(body))

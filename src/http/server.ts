@@ -116,9 +116,7 @@ export class HttpServer {
 
   #cutOffAll(): void {
     for (const connection of this.#connections.open.values()) {
-      const { current, waiting } = connection
-      this.#cutOff += waiting.size
-      if (current?.res.destroyed === false) this.#cutOff++ // else it has its response
+      this.#cutOff += connection.pending.length
       connection.abandon()
       connection.socket.destroy()
     }
@@ -132,7 +130,7 @@ export class HttpServer {
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.begin(new Exchange(this.#service, req, res, connection))
     const { maxPipelined, warn } = this.#options
-    if (connection.waiting.size <= maxPipelined) return
+    if (connection.pending.length <= 1 + maxPipelined) return
     connection.socket.destroy()
     warn(`connections closed, because more than ${maxPipelined} requests waited on one`)
   }
