@@ -8,7 +8,7 @@ import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
 import { openLog } from './http/log.ts'
-import { readTarget, Router } from './http/router.ts'
+import { Router } from './http/router.ts'
 import { HttpServer, isLoopback, reachable } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { fill, ownStore } from './pets/own-store.ts'
@@ -124,8 +124,8 @@ function assemble(shared: Shared, store: Context['store']): Core {
   const stores: Stores = new Stores(shared, store.bytes ?? 0, (own) =>
     makeCore(shared, makeStore(shared, undefined, stores), own),
   )
-  const pick = ({ target, headers }: RequestHead) => {
-    const { secured } = keyless.service.router.match(readTarget(target).path)
+  const pick = ({ method, target, headers }: RequestHead) => {
+    const { secured } = keyless.service.router.find(method, target)
     const key = secured ? keyring.keyIn(headers.authorization) : undefined
     return key === undefined ? undefined : stores.of(key).service
   }
@@ -150,8 +150,7 @@ function makeCore(
   const logRequest = log.requestLogger?.(redact)
   const router = new Router(table, basePath)
   const begin = (head: RequestHead) => {
-    const { routes } = router.match(readTarget(head.target).path)
-    const route = routes?.get(head.method === 'HEAD' ? 'GET' : head.method)
+    const { route } = router.find(head.method, head.target)
     if (route?.access !== 'probe') requestLog.begin(head)
   }
   const record = (request: RequestOutcome) => {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Awaitable } from '../guards.ts'
 import { bodyProblem, optionsReply } from './headers.ts'
 import type { Problem, Refuse, Reply } from './respond.ts'
-import { allowOf, type Call, readTarget, type Route, type Router } from './router.ts'
+import { allowOf, type Call, type Route, type Router } from './router.ts'
 
 export interface RequestHead {
   readonly method: string
@@ -56,10 +56,8 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const { router, authorize, cors, maxBody, refuse } = service
   const { method, target, headers } = received.head
   if (method === 'OPTIONS' && target === '*') return optionsReply(router.allow, headers, cors)
-  const { path, query } = readTarget(target)
+  const { path, query, secured, routes, param, route } = router.find(method, target)
   if (!path.startsWith('/')) return refuse('badTarget')
-  const { secured, routes, param } = router.match(path)
-  const route = routes?.get(method === 'HEAD' ? 'GET' : method)
   received.route = route
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem

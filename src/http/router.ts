@@ -2,7 +2,7 @@ import type { Awaitable } from '../guards.ts'
 import type { Reply } from './respond.ts'
 
 export interface Call {
-  readonly param: string // the segment in place of the route's `{braces}`, or empty
+  readonly param: string // the last segment, which may be in place of the route's `{braces}`
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
 }
@@ -19,10 +19,12 @@ export interface Route {
   readonly access?: 'public' | 'probe' | undefined
 }
 
-/** What a path leads to. */
-interface Match extends Pick<Call, 'param'> {
+/** What a request leads to. */
+export interface Found extends Omit<Call, 'body'> {
+  readonly path: string // undecoded
   readonly secured: boolean // under the base path
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
+  readonly route: Route | undefined // that of GET for a HEAD
 }
 
 /** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
@@ -37,31 +39,33 @@ export function readTarget(target: string): { path: string; query: string } {
 export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
-  // By decoded path, with a % for the parameter. decodeSegment() leaves % only in %25 and %2F.
-  readonly #resources = new Map<string, Match>()
+  readonly #prefix: string
+  // By decoded path, with a % for the parameter. decodePath() leaves % only in %25 and %2F.
+  readonly #resources = new Map<string, Map<string, Route>>()
 
   constructor(table: readonly Route[], basePath: string) {
     this.allow = allowOf(table.map(({ method }) => method))
     this.basePath = basePath
+    this.#prefix = `${basePath}/`
     for (const route of table) {
-      const secured = route.access === undefined
-      const fullPath = (secured ? basePath + route.path : route.path).replace(/\{\w+\}$/, '%')
-      const routes = this.#resources.get(fullPath)?.routes ?? new Map<string, Route>()
+      const base = route.access === undefined ? basePath : ''
+      const fullPath = (base + route.path).replace(/\{\w+\}$/, '%')
+      const routes = this.#resources.get(fullPath) ?? new Map<string, Route>()
       routes.set(route.method, route)
-      this.#resources.set(fullPath, { secured, routes, param: '' })
+      this.#resources.set(fullPath, routes)
     }
   }
 
-  match(path: string): Match {
+  find(method: string, target: string): Found {
+    const { path, query } = readTarget(target)
     const decoded = path.includes('%') ? decodePath(path) : path
-    const resource = this.#resources.get(decoded)
-    if (resource !== undefined) return resource
     const start = decoded.lastIndexOf('/') + 1
     const param = decoded.slice(start)
-    const parent = param === '' ? undefined : this.#resources.get(`${decoded.slice(0, start)}%`)
-    if (parent !== undefined) return { ...parent, param }
-    const secured = `${decoded}/`.startsWith(`${this.basePath}/`)
-    return { secured, routes: undefined, param }
+    const parent = () => this.#resources.get(`${decoded.slice(0, start)}%`)
+    const routes = this.#resources.get(decoded) ?? (param === '' ? undefined : parent())
+    const route = routes?.get(method === 'HEAD' ? 'GET' : method)
+    const secured = decoded === this.basePath || decoded.startsWith(this.#prefix)
+    return { path, query, param, secured, routes, route }
   }
 }
 
@@ -72,24 +76,14 @@ export function allowOf(methods: Iterable<string>): string {
   return [...all].sort().join(', ')
 }
 
-/** Decodes up to the first segment that cannot be: each makes V8 throw, which takes long. */
-function decodePath(path: string): string {
-  let isValid = true
-  return path.replace(/[^/]+/g, (segment) => {
-    const decoded = isValid ? decodeSegment(segment) : segment
-    isValid &&= decoded !== '/'
-    return decoded
-  })
-}
-
 /**
- * Decodes all but slashes and percent signs, which would look like separators and escapes. A
- * segment that cannot be decoded becomes a slash, so that it matches nothing.
+ * Decodes all but slashes and percent signs, which would look like separators and escapes. A path
+ * that cannot be decoded ends with a slash, so that it leads to nothing.
  */
-function decodeSegment(segment: string): string {
+function decodePath(path: string): string {
   try {
-    return decodeURIComponent(segment).replace(/[%/]/g, encodeURIComponent)
+    return decodeURIComponent(path.replace(/%(?=2f|25)/gi, '%25'))
   } catch {
-    return '/'
+    return `${path}/`
   }
 }

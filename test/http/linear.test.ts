@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Keyring } from '../../src/http/bearer.ts'
-import { Router } from '../../src/http/router.ts'
 import { createPetstore, startPetstore } from '../../src/petstore.ts'
 import { AUTHORIZATION, FakeStream, KEY } from '../support.ts'
 import { get, open, post, request } from './raw.ts'
@@ -129,12 +128,6 @@ for (const log of ['json', 'text'] as const) {
     linear('a body', BODIES, 65_000, (body) => post(body))
   })
 }
-
-test('a path is decoded no further than its first bad escape', (t) => {
-  const { mock } = t.mock.method(globalThis, 'decodeURIComponent')
-  new Router([], '/v1').match('/%'.repeat(8_000))
-  assert.equal(mock.callCount(), 1)
-})
 
 type Costs = [searching: number, small: number, large: number]
 
