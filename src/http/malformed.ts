@@ -65,16 +65,6 @@ function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
 /** An error of node's parser; the reason says what it could not read. */
 export interface ParseError extends NodeJS.ErrnoException {
   reason?: string
-  rawPacket?: Buffer
-  bytesParsed?: number
-}
-
-/** Whether it is in a HEAD, as far as the latest bytes tell: its response must have no body. */
-export function isInHead({ code, rawPacket, bytesParsed }: ParseError): boolean {
-  if (code === 'HPE_INVALID_METHOD') return false // the latest head is of the request before
-  const parsed = rawPacket?.toString('latin1', 0, bytesParsed) ?? ''
-  const head = parsed.trimEnd().split('\r\n\r\n').at(-1) ?? ''
-  return head.trimStart().startsWith('HEAD ')
 }
 
 /** The problem in a `clientError` of node:http; undefined if the connection is lost. */

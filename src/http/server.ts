@@ -5,12 +5,12 @@ import type { Duplex } from 'node:stream'
 // The globals may be fake.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as immediate } from 'node:timers/promises'
-import { type Connection, Connections, requestClassOf, type ServerOptions } from './connections.ts'
+import { Connections, requestClassOf, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
-import { isInHead, malformedProblem, type ParseError, problemOf } from './malformed.ts'
-import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
+import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
+import { bytesOf, type Problem, responseText } from './respond.ts'
 
 const MAX_TURNS = 1_000 // so that a flooded listener stops too
 
@@ -45,7 +45,7 @@ export class HttpServer {
     }
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
-      this.#fail(socket, problemOf(error), error.reason ?? error.message, isInHead(error))
+      this.#fail(socket, problemOf(error), error.reason ?? error.message)
     })
   }
 
@@ -154,7 +154,7 @@ export class HttpServer {
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
-  #fail(stream: Duplex, problem: Problem | undefined, detail: string, isHead = false): void {
+  #fail(stream: Duplex, problem: Problem | undefined, detail: string): void {
     const connection = this.#connections.open.get(stream)
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
@@ -164,12 +164,6 @@ export class HttpServer {
     if (connection.isEnding) return
     connection.hasFailed = true
     if (isInBody) return void socket.destroySoon() // that request has its response
-    const headOnly = { ...reply, body: '', contentLength: bytesOf(reply) }
-    this.#respondAfterLatest(connection, isHead ? headOnly : reply)
-  }
-
-  /** Responds to the failed request after the latest one. */
-  #respondAfterLatest({ socket, latest, isIdle }: Connection, reply: Reply): void {
     const respond = () => {
       if (!socket.writable) return
       const bytes = bytesOf(reply)
@@ -177,7 +171,7 @@ export class HttpServer {
       this.#service.record?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
       socket.destroySoon()
     }
-    if (isIdle) respond()
+    if (connection.isIdle) respond()
     else latest?.res.once('close', respond)
   }
 }
