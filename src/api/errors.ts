@@ -39,7 +39,6 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   badHost: [400, 'There must be one Host header, naming a host'],
   badCredentials: [400, 'There must be at most one Authorization header'],
   badFraming: [400, 'Transfer-Encoding must be a single chunked, and only in HTTP/1.1'],
-  badTarget: [400, 'The target must be a path or an http URL; * is for OPTIONS'],
   noCredentials: [401, 'An API key is required: Authorization: Bearer <API_KEY>', CHALLENGE],
   invalidToken: [401, 'The API key is not valid here', INVALID_TOKEN],
   malformedToken: [401, `The API key must be ${KEY_MUST_BE}`, INVALID_TOKEN],

@@ -56,8 +56,7 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const { router, authorize, cors, maxBody, refuse } = service
   const { method, target, headers } = received.head
   if (method === 'OPTIONS' && target === '*') return optionsReply(router.allow, headers, cors)
-  const { path, query, secured, routes, param, route } = router.find(method, target)
-  if (!path.startsWith('/')) return refuse('badTarget')
+  const { query, secured, routes, param, route } = router.find(method, target)
   received.route = route
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem

@@ -20,7 +20,6 @@ export type Problem =
   | 'badCredentials'
   | 'badFraming'
   | 'badTransferCoding'
-  | 'badTarget'
   | 'badExpectation'
   | 'requestTimeout'
   | 'headersTooLarge'

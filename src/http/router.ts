@@ -21,7 +21,6 @@ export interface Route {
 
 /** What a request leads to. */
 export interface Found extends Omit<Call, 'body'> {
-  readonly path: string // undecoded
   readonly secured: boolean // under the base path
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
   readonly route: Route | undefined // that of GET for a HEAD
@@ -65,7 +64,7 @@ export class Router {
     const routes = this.#resources.get(decoded) ?? (param === '' ? undefined : parent())
     const route = routes?.get(method === 'HEAD' ? 'GET' : method)
     const secured = decoded === this.basePath || decoded.startsWith(this.#prefix)
-    return { path, query, param, secured, routes, route }
+    return { query, param, secured, routes, route }
   }
 }
 
