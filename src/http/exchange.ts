@@ -25,7 +25,7 @@ export class Exchange implements Received {
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   readonly #connection: ServerConnection | undefined // undefined on a user's server
-  #length: Promise<number | undefined> | undefined // of the body, once it is collected
+  #body: Promise<Buffer | undefined> | undefined // once it is collected
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -70,17 +70,15 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
-    return this.collectBody().then((length) =>
-      length === undefined ? undefined : this.arrived.subarray(0, length),
-    )
+    return this.collectBody()
   }
 
   /**
-   * Collects the body in `arrived`, and returns its length. If it grows too large, drops the rest,
-   * within requestTimeout. Never settles if the client leaves before its end: end() records that.
+   * Collects the body in `arrived`. If it grows too large, drops the rest, within requestTimeout.
+   * Never settles if the client leaves before its end: end() records that.
    */
-  collectBody(): Promise<number | undefined> {
-    this.#length ??= new Promise((resolve) => {
+  collectBody(): Promise<Buffer | undefined> {
+    this.#body ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody } = this.#service
       let length = 0
@@ -95,10 +93,10 @@ export class Exchange implements Received {
         if (this.arrived !== before) this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(length) // else it got its 408
+        if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // else it got its 408
       })
     })
-    return this.#length
+    return this.#body
   }
 
   /** Records what became of the request, once. Without a reply, it gets no response. */
@@ -106,8 +104,7 @@ export class Exchange implements Received {
     if (this.#isOver) return
     this.#isOver = true
     record(this.#service, this, reply, bytes)
-    this.arrived = NO_BODY // otherwise an idle connection retains it
-    this.content = undefined
+    this.arrived = NO_BODY // otherwise a connection keeps it until the rest is drained
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
