@@ -38,7 +38,7 @@ export function createFetch(shared: Service): typeof globalThis.fetch {
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
     if (reply === undefined) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
-    return withUrl(response, origin + target)
+    return Object.defineProperty(response, 'url', { value: origin + target })
   }
 }
 
@@ -64,12 +64,6 @@ function toResponse(reply: Reply, method: string, echoed: readonly string[]): Re
   const content = isCut ? ReadableStream.from(breakOff(body)) : body
   const init = { status, statusText: STATUS_CODES[status] ?? '', headers }
   return new Response(method === 'HEAD' ? null : content, init)
-}
-
-/** Sets the URL of a response and of its clones. */
-function withUrl(response: Response, url: string): Response {
-  const clone = () => withUrl(Response.prototype.clone.call(response), url)
-  return Object.defineProperties(response, { url: { value: url }, clone: { value: clone } })
 }
 
 async function* breakOff(body: string): AsyncGenerator<Uint8Array> {

@@ -57,9 +57,7 @@ describe('fetch in process', () => {
       assert.equal(response.url, `${origin}/v1/pets?a=b`)
       assert.ok(response instanceof Response && response.ok)
       assert.ok(response.body instanceof ReadableStream)
-      const clone = response.clone()
-      assert.equal(clone.clone().url, response.url)
-      assert.equal(await clone.text(), await response.text())
+      assert.equal(await response.clone().text(), await response.text())
     })
   }
 
