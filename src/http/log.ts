@@ -31,17 +31,24 @@ const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 export function openLog(format: LogFormat, stream: Writable, redact: Redact): Log {
   if (format === 'off') return { event() {}, count() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
-  const writer = new LineWriter(stream, (message) => eventLine('warn', message))
+  const { add, write } = lineWriter(stream, (message) => eventLine('warn', message))
   const event: Log['event'] = (level, message, members) =>
-    writer.add(eventLine(level, redact(message), members))
+    add(eventLine(level, redact(message), members))
   const { count, tell } = eventCounter(event)
   return {
-    requestLogger: (redactOwn) => (request) => writer.add(requestLine(request, redactOwn)),
+    requestLogger: (redactOwn) => (request) => add(requestLine(request, redactOwn)),
     event,
     count,
     flush() {
       tell()
-      return writer.flush()
+      write()
+      return new Promise((resolve) => {
+        const timer = setTimeout(resolve, FLUSH_TIMEOUT)
+        stream.write('', () => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
     },
   }
 }
@@ -70,69 +77,55 @@ function eventCounter(event: Log['event']) {
   return { count, tell }
 }
 
-const unwritten = new Set<LineWriter>()
+const unwritten = new Set<() => void>()
 process.on('exit', () => {
-  for (const writer of unwritten) writer.write()
+  for (const write of unwritten) write()
 })
 
-/** Writes lines in batches, and counts lost ones. A closed stream ends the log, not the server. */
-class LineWriter {
-  readonly #stream: Writable
-  readonly #warning: (message: string) => string
-  #lines = ''
-  #dropped = 0
-  #reason = ''
-  #lineEnd = '' // of a line that may have been cut off
-  #isClosed = false
+/**
+ * Writes lines in batches, and counts lost ones. A closed stream ends the log, not the server.
+ *
+ * @param warning Makes the line that tells how many lines were dropped.
+ */
+function lineWriter(stream: Writable, warning: (message: string) => string) {
+  let lines = ''
+  let dropped = 0
+  let reason = ''
+  let lineEnd = '' // of a line that may have been cut off
+  let isClosed = false
+  // The callback of `write` gets the error too.
+  if (stream.listenerCount('error') === 0) stream.on('error', () => {})
 
-  /** @param warning Makes the line that tells how many lines were dropped. */
-  constructor(stream: Writable, warning: (message: string) => string) {
-    this.#stream = stream
-    this.#warning = warning
-    // The callback of `write` gets the error too.
-    if (stream.listenerCount('error') === 0) stream.on('error', () => {})
-  }
-
-  add(line: string): void {
-    if (this.#lines === '') {
-      unwritten.add(this)
-      setTimeout(() => this.write(), BATCH_DELAY)
+  function add(line: string): void {
+    if (lines === '') {
+      unwritten.add(write)
+      setTimeout(write, BATCH_DELAY)
     }
-    this.#lines += line
+    lines += line
   }
 
-  write(): void {
-    const lines = this.#lines
-    const dropped = this.#dropped
-    const told = `${dropped} lines were dropped: ${this.#reason}`
-    const warning = dropped > 0 ? this.#lineEnd + this.#warning(told) : ''
-    this.#lines = ''
-    this.#dropped = 0
-    unwritten.delete(this)
-    const drop = ({ code, message }: NodeJS.ErrnoException, lineEnd = '') => {
-      this.#dropped += dropped + lines.split('\n').length - 1
-      this.#reason = message
-      this.#lineEnd ||= lineEnd
-      if (code !== 'EPIPE' || this.#isClosed) return // another error may pass
-      this.#isClosed = true
+  function write(): void {
+    const batch = lines
+    const lost = dropped
+    const told = lost > 0 ? lineEnd + warning(`${lost} lines were dropped: ${reason}`) : ''
+    lines = ''
+    dropped = 0
+    unwritten.delete(write)
+    const drop = ({ code, message }: NodeJS.ErrnoException, end = '') => {
+      dropped += lost + batch.split('\n').length - 1
+      reason = message
+      lineEnd ||= end
+      if (code !== 'EPIPE' || isClosed) return // another error may pass
+      isClosed = true
       console.error(`petstore-server: the log has ended: ${message}`)
     }
-    if (this.#isClosed) return
-    if (this.#stream.writableLength > MAX_BUFFERED_BYTES)
-      return drop(new Error("the log's reader is too slow"))
-    this.#stream.write(warning + lines, (error) => error && drop(error, '\n'))
+    if (isClosed) return
+    const isFull = stream.writableLength > MAX_BUFFERED_BYTES
+    if (isFull) drop(new Error("the log's reader is too slow"))
+    else stream.write(told + batch, (error) => error && drop(error, '\n'))
   }
 
-  flush(): Promise<void> {
-    this.write()
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, FLUSH_TIMEOUT)
-      this.#stream.write('', () => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
-  }
+  return { add, write }
 }
 
 const now = clock(1, (time) => time.toISOString())
