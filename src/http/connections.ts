@@ -182,11 +182,7 @@ export function requestClassOf({ open }: Connections): typeof IncomingMessage {
       })
     }
   }
-  // Nobody reads trailers, so an idle connection need not keep them.
-  Object.defineProperties(Request.prototype, {
-    rawTrailers: { get: () => [], set() {} },
-    trailers: { get: () => ({}) }, // which node would make of rawTrailers
-    trailersDistinct: { get: () => ({}) },
-  })
+  // Nobody reads trailers, so a connection need not keep them.
+  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
   return Request
 }
