@@ -34,7 +34,6 @@ export class SnapshotFiles {
   #size = 0 // of the journal; beyond #acknowledgedEnd after a failed write
   // What FILE was when this server last wrote it, to notice that others did.
   #snapshotStats: Stats | undefined
-  isUncut = false // a write that failed is still in the journal: a restart may show its pets
   #isHalfPlaced = false // from a rename until the folder and the journal are on disk
 
   constructor(path: string, lock: Lock, report: Report) {
@@ -47,6 +46,11 @@ export class SnapshotFiles {
 
   get snapshotBytes(): number {
     return this.#snapshotStats?.size ?? 0
+  }
+
+  /** Whether a write that failed is still in the journal: a restart may show its pets. */
+  get isUncut(): boolean {
+    return this.#size > this.#acknowledgedEnd
   }
 
   /** Bytes of the journal since the latest snapshot was begun. */
@@ -80,9 +84,7 @@ export class SnapshotFiles {
 
   /** Adds a line to the journal; resolves when it is on disk. */
   async append(pets: readonly string[]): Promise<void> {
-    this.isUncut = true
     await this.#write(journalLine(pets))
-    this.isUncut = false
     this.#acknowledgedEnd = this.#size
   }
 
@@ -144,8 +146,7 @@ export class SnapshotFiles {
   async repair(pets: Iterable<string>): Promise<void> {
     try {
       await this.#cutJournal() // before anything can fail: no restart may show a refused pet
-      await this.#write(PROBE)
-      await this.#openJournal(this.#acknowledgedEnd)
+      await this.#write(PROBE).finally(() => this.#cutJournal())
     } catch (error) {
       if (hasCode(error, ...NO_ROOM)) throw error
       await this.fold(pets) // a file was lost, or changed by others
@@ -185,11 +186,11 @@ export class SnapshotFiles {
     if (stats?.size !== this.#size) return
     await this.#journal?.truncate(this.#acknowledgedEnd)
     this.#size = this.#acknowledgedEnd
-    this.isUncut = false
   }
 
   /** Opens the journal, and cuts off what follows its first `end` bytes. */
   async #openJournal(end: number): Promise<void> {
+    this.#size = end
     this.#acknowledgedEnd = end
     this.#foldedEnd = Math.min(this.#foldedEnd, end)
     const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
@@ -200,8 +201,6 @@ export class SnapshotFiles {
     await this.#journal.truncate(end)
     await this.#journal.datasync()
     await syncFolder(this.path)
-    this.#size = end
-    this.isUncut = false
   }
 
   /** Appends to the journal; resolves when that is on disk, and the files are in order. */
