@@ -27,7 +27,6 @@ export class SnapshotFiles {
   readonly #newPath: string
   readonly #journalPath: string
   #lock: Lock
-  #holding: Promise<void> | undefined // shared, or a server would compete with itself
   #journal: FileHandle | undefined
   #acknowledgedEnd = 0 // of the last acknowledged line of the journal
   #foldedEnd = 0 // end of the journal when the latest snapshot was begun
@@ -166,14 +165,7 @@ export class SnapshotFiles {
   }
 
   /** Takes the lock again if it was removed. Throws if another server has it. */
-  #holdLock(): Promise<void> {
-    this.#holding ??= this.#retakeLock().finally(() => {
-      this.#holding = undefined
-    })
-    return this.#holding
-  }
-
-  async #retakeLock(): Promise<void> {
+  async #holdLock(): Promise<void> {
     if (await this.#lock.isHeld()) return
     const taken = await takeLock(this.path)
     await this.#lock.release()
@@ -213,9 +205,7 @@ export class SnapshotFiles {
       at += bytesWritten
     }
     const [isInOrder] = await Promise.all([this.#isInOrder(), this.#journal.datasync()])
-    if (isInOrder) return
-    await this.#holdLock()
-    throw new Error('the files are not as this server left them')
+    if (!isInOrder) throw new Error('the files are not as this server left them')
   }
 
   /** Whether both files are in place, and as this server left them. */

@@ -222,6 +222,8 @@ class SnapshotStore implements LocalStore {
     this.#isFailing = true
     const { path, report } = this.#files
     report('error', `${path} cannot be written: ${messageOf(error)}`)
-    await this.#repairIfFailing().catch(() => {})
+    await this.#repairIfFailing().catch((why) => {
+      report('error', `${path} cannot be repaired yet: ${messageOf(why)}`)
+    })
   }
 }
