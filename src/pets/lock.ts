@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { lstat, readdir, readlink, realpath, rename, rm, unlink } from 'node:fs/promises'
+import { readdir, readlink, realpath, rename, rm, unlink } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
@@ -15,8 +15,8 @@ const ANSWER_TIMEOUT = 1_000
 const RETRY_DELAY = 10
 
 export interface Lock {
-  /** Whether the socket is still there: without it, another server would take the lock. */
-  isHeld(): Promise<boolean>
+  /** Of the socket. If it is removed, another server can take the lock. */
+  readonly path: string
   /** Never rejects: a socket that cannot be removed is dead, and the next contender removes it. */
   release(): Promise<void>
 }
@@ -67,8 +67,7 @@ export async function takeLock(file: string): Promise<Lock> {
   }
   answer = owner
   server.unref()
-  const isHeld = async () => (await lstat(own).catch(() => undefined)) !== undefined
-  return { isHeld, release }
+  return { path: own, release }
 }
 
 async function waitForOthers(file: string, own: string): Promise<void> {

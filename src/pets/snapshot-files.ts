@@ -166,7 +166,7 @@ export class SnapshotFiles {
 
   /** Takes the lock again if it was removed. Throws if another server has it. */
   async #holdLock(): Promise<void> {
-    if (await this.#lock.isHeld()) return
+    if ((await lstat(this.#lock.path).catch(ignoreMissing)) !== undefined) return
     const taken = await takeLock(this.path)
     await this.#lock.release()
     this.#lock = taken
