@@ -14,8 +14,8 @@ type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 // journal is as large as the snapshot.
 const FOLD_DELAY = 1_000
 const SMALL_BYTES = 2 ** 20
-// A batch is complete after this many turns of the event loop without an addition.
-const QUIET_TURNS = 16
+// A batch waits for more additions during this many turns of the event loop at most.
+const MAX_TURNS = 16
 
 /**
  * Opens a store in a JSON file, which is created if it is missing.
@@ -164,12 +164,9 @@ class SnapshotStore implements LocalStore {
 
   /** Waits briefly so that clients that were just answered can join this batch. */
   async #waitForStragglers(batch: readonly Addition[]): Promise<void> {
-    let size = batch.length
-    let quietTurns = 0
-    while (quietTurns < QUIET_TURNS && size < this.#expectedSize && batch === this.#batch) {
+    for (let turn = 0; turn < MAX_TURNS && batch === this.#batch; turn++) {
+      if (batch.length >= this.#expectedSize) return
       await nextTurn()
-      quietTurns = batch.length > size ? 0 : quietTurns + 1
-      size = batch.length
     }
   }
 
