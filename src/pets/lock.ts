@@ -41,7 +41,7 @@ export async function takeLock(file: string): Promise<Lock> {
   if (Buffer.byteLength(own) > MAX_PATH) {
     throw new Error(`${file} cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
   }
-  const owner = `process ${process.pid} on ${hostname()} since ${new Date().toISOString()}`
+  const owner = `process ${process.pid} on ${hostname()}`
   let answer = CONTENDER_PREFIX + owner
   const server = createServer((socket) =>
     socket.on('error', () => {}).end(answer, () => socket.destroy()),
