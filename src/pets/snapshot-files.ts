@@ -222,7 +222,7 @@ export class SnapshotFiles {
   async #keepForeign(): Promise<void> {
     const found = await lstat(this.path).catch(ignoreMissing)
     if (found === undefined || isSame(found, this.#snapshotStats)) return
-    const keptAs = `${this.path}.${new Date().toISOString().replaceAll(':', '')}`
+    const keptAs = `${this.path}.${Date.now()}`
     // A system may refuse links to files of others.
     await link(this.path, keptAs).catch(() => rename(this.path, keptAs))
     this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
