@@ -103,11 +103,11 @@ export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promi
   if (foreignLine === undefined) return
   memory.reset([])
   const bytes = await file.readFile()
-  const items = naming(`from line ${foreignLine} on`, () => itemsIn(parseJsonBytes(bytes)))
-  for (const [index, item] of items.entries()) {
-    const place = `item ${index + 1}, on line ${foreignLine} or after`
-    naming(place, () => memory.keep(readDraft(item)))
-  }
+  naming(`from line ${foreignLine} on`, () => {
+    for (const item of itemsIn(parseJsonBytes(bytes))) {
+      naming(`in item ${memory.size + 1}`, () => memory.keep(readDraft(item)))
+    }
+  })
 }
 
 /** Adds pets up to a line that this server would not write, and returns its number, if any. */

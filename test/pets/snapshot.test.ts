@@ -216,7 +216,7 @@ test('reads files of several MiB, with a long line among short ones', async (t) 
   }
 })
 
-const ID_RULE = /json: item 1, on line 1 or after: id must be an integer from 1 to 999999999999999$/
+const ID_RULE = /json: from line 1 on: in item 1: id must be an integer from 1 to 999999999999999$/
 const NOT_UTF8 = Buffer.from('[{"id":1,"name":"\xff","categoryId":1}]', 'latin1')
 const NOT_UTF8_LINES = Buffer.from(FILE.replace('Rex', '\xff'), 'latin1')
 const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
@@ -239,9 +239,9 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
   [
     'an id again',
     SAME_ID.replaceAll('\n', ' '),
-    /json: item 2, on line 1 or after: the id 1 must be above 1/,
+    /json: from line 1 on: in item 2: the id 1 must be above 1/,
   ],
-  ['a pet that is not valid', NAMELESS, /json: item 2, on line 3 or after: name must be a string$/],
+  ['a pet that is not valid', NAMELESS, /json: from line 3 on: in item 2: name must be a string$/],
   ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
   ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
   ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
