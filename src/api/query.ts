@@ -5,13 +5,13 @@ import type { PageQuery } from '../types.ts'
 const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
-const MAX_KNOWN = 1_000
+const MAX_KNOWN = 250
 const MAX_KNOWN_LENGTH = 200
 
 // Parsing a query costs more than building its page.
 const known = new Map<string, Parsed<PageQuery>>()
 
-/** The query of listPets: for a known text the same object, by which a store may cache pages. */
+/** The query of listPets: for a known text the same object, by which a store may keep pages. */
 export function readListQuery(query: string): Parsed<PageQuery> {
   const before = known.get(query)
   if (before !== undefined) return before

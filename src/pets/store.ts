@@ -20,8 +20,8 @@ export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 const PET_OVERHEAD = 100
 // V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
 const LONG = 1_000
-const MAX_PAGE_BYTES = 16 * 2 ** 20
-const PAGE_OVERHEAD = 500
+/** Characters of a page that is kept. */
+const MAX_KEPT = 16 * 2 ** 10
 const WARN_AT = 0.8
 
 /** Bytes that several things take together, and their limit. */
@@ -38,21 +38,20 @@ export class MemoryStore implements LocalStore {
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  // By the query's object, see readListQuery(). Without the last page: only that one changes.
-  readonly #pages = new Map<PageQuery, Page>()
-  #pageBytes = 0
+  // As long as readListQuery() keeps the query. Without the last page: only that one changes.
+  #pages = new WeakMap<PageQuery, Page>()
+  readonly #keepsPages: boolean
   #isClosed = false
   #initialSize = 0
-  readonly #maxPageBytes: number
   #budget: Budget
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
-   * @param shared A budget with other stores. It does not count cached pages, so there are none.
+   * @param shared A budget with other stores. It does not count pages, so none are kept.
    */
   constructor(maxBytes: number, report?: Report, shared?: Budget) {
     this.#report = report
-    this.#maxPageBytes = shared ? 0 : Math.min(MAX_PAGE_BYTES, maxBytes / 8)
+    this.#keepsPages = shared === undefined
     this.#budget = shared ?? { maxBytes, bytes: 0 }
   }
 
@@ -87,7 +86,7 @@ export class MemoryStore implements LocalStore {
     const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
-    this.#keepPage(query, page)
+    if (this.#keepsPages && json.length <= MAX_KEPT) this.#pages.set(query, page)
     return page
   }
 
@@ -132,7 +131,7 @@ export class MemoryStore implements LocalStore {
     this.#ids = fresh.#ids
     this.#initialSize = this.size
     this.#grow(fresh.bytes - this.bytes)
-    this.#clearPages()
+    this.#pages = new WeakMap()
     return true
   }
 
@@ -150,19 +149,6 @@ export class MemoryStore implements LocalStore {
     this.bytes += bytes
     this.#budget.bytes += bytes
     if (this.#budget.bytes >= this.maxBytes * WARN_AT) this.#warn()
-  }
-
-  #keepPage(query: PageQuery, page: Page): void {
-    const bytes = 2 * page.json.length + PAGE_OVERHEAD
-    if (bytes > this.#maxPageBytes) return
-    if (this.#pageBytes + bytes > this.#maxPageBytes) this.#clearPages()
-    this.#pages.set(query, page)
-    this.#pageBytes += bytes
-  }
-
-  #clearPages(): void {
-    this.#pages.clear()
-    this.#pageBytes = 0
   }
 
   #warn(): void {
