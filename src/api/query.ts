@@ -6,7 +6,6 @@ const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
 const MAX_KNOWN = 250
-const MAX_KNOWN_LENGTH = 200
 
 // Parsing a query costs more than building its page.
 const known = new Map<string, Parsed<PageQuery>>()
@@ -17,7 +16,7 @@ export function readListQuery(query: string): Parsed<PageQuery> {
   if (before !== undefined) return before
   const result = parseListQuery(query)
   if (known.size === MAX_KNOWN) known.clear()
-  if (query.length <= MAX_KNOWN_LENGTH) known.set(query, result)
+  known.set(query, result)
   return result
 }
 
