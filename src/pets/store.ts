@@ -22,7 +22,6 @@ const PET_OVERHEAD = 100
 const LONG = 1_000
 /** Characters of a page that is kept. */
 const MAX_KEPT = 16 * 2 ** 10
-const WARN_AT = 0.8
 
 /** Bytes that several things take together, and their limit. */
 export interface Budget {
@@ -148,11 +147,8 @@ export class MemoryStore implements LocalStore {
   #grow(bytes: number): void {
     this.bytes += bytes
     this.#budget.bytes += bytes
-    if (this.#budget.bytes >= this.maxBytes * WARN_AT) this.#warn()
-  }
-
-  #warn(): void {
-    const limit = `${WARN_AT * 100} % of the ${this.maxBytes} bytes of the store`
+    if (this.#budget.bytes < this.maxBytes * 0.8) return
+    const limit = `80 % of the ${this.maxBytes} bytes of the store`
     this.#report?.('warn', `pets take ${limit}, beyond which creates get 507`)
     this.#report = undefined
   }
