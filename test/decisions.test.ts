@@ -83,20 +83,12 @@ for (const target of ['/v1/pets', `/v1/pets?x=${'x'.repeat(400)}`]) {
   })
 }
 
-test('answers 431 above 16 KiB of headers, and of the target, in process', async () => {
-  const petstore = createPetstore({ apiKeys: [KEY] })
-  const statusOf = async (target: string, x: string) => {
-    const { headers, url } = petstore
-    return (await petstore.fetch(url + target, { headers: { ...headers, x } })).status
+test('answers 431 above 16 KiB of target in process, where node does not count it', async () => {
+  const { fetch, headers, url } = createPetstore({ apiKeys: [KEY] })
+  for (const [length, status] of [[16_384, 200] as const, [16_385, 431] as const]) {
+    const query = 'x'.repeat(length - '/v1/pets?'.length)
+    assert.equal((await fetch(`${url}/pets?${query}`, { headers })).status, status)
   }
-  const used = Object.entries({ ...petstore.headers, x: '' })
-    .flat()
-    .join('').length
-  const filled = (length: number) => 'x'.repeat(length)
-  assert.equal(await statusOf('/pets', filled(16_384 - used)), 200)
-  assert.equal(await statusOf('/pets', filled(16_385 - used)), 431)
-  assert.equal(await statusOf(`/pets?${filled(16_384 - '/v1/pets?'.length)}`, ''), 200)
-  assert.equal(await statusOf(`/pets?${filled(16_385 - '/v1/pets?'.length)}`, ''), 431)
 })
 
 // cli.test.ts does so with Content-Length.
