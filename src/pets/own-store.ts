@@ -1,8 +1,9 @@
-import type { Added, Awaitable, NewPet, Store } from '../types.ts'
+import type { Added, Awaitable, Store } from '../types.ts'
 import type { Seed } from './pet.ts'
-import { FAILED } from './store.ts'
 
 type OnFailure = (failure: unknown) => void
+
+const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
 /** A store of the user's, filled on its first use. Its `add` and `isWritable` never reject. */
 export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFailure): Store {
@@ -37,7 +38,7 @@ export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFa
       }),
     reset: (pets) => ask(() => store.reset(pets)),
     isWritable: () => ask(() => store.isWritable()).catch(() => false),
-    add: (pet) => ask(() => addTo(store, pet, onFailure)).catch(() => FAILED),
+    add: (pet) => ask(async () => checkAdded(await store.add(pet), onFailure)).catch(() => UNKNOWN),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing
@@ -50,16 +51,10 @@ function checkJson(json: unknown): string {
   throw new TypeError('the store must return JSON as a string')
 }
 
-async function addTo(store: Store, pet: NewPet, onFailure: OnFailure): Promise<Added> {
-  try {
-    const added = await store.add(pet)
-    if (added.ok) checkJson(added.json)
-    else if (added.cause !== undefined) onFailure(added.cause)
-    return added
-  } catch (error) {
-    onFailure(error)
-    return { ok: false, reason: 'outcome_unknown' }
-  }
+function checkAdded(added: Added, onFailure: OnFailure): Added {
+  if (added.ok) checkJson(added.json)
+  else if (added.cause !== undefined) onFailure(added.cause)
+  return added
 }
 
 async function fillOrFail(store: Store, initial: readonly Seed[]): Promise<void> {
