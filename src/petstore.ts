@@ -106,7 +106,8 @@ function share(options: Options): Shared {
 function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): Context['store'] {
   const { store, pets, maxStore } = options
   if (store !== undefined) {
-    return ownStore(store, pets, (error) =>
+    const fillStore = async () => mustFit(await fill(store, pets), pets, options)
+    return ownStore(store, fillStore, (error) =>
       log.count('error', 'the store failed', `: ${messageOf(error)}`),
     )
   }

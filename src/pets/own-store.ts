@@ -1,18 +1,19 @@
 import type { Added, Awaitable, Store } from '../types.ts'
 import type { Seed } from './pet.ts'
 
+type Fill = () => Promise<void>
 type OnFailure = (failure: unknown) => void
 
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
 /** A store of the user's, filled on its first use. Its `add` and `isWritable` never reject. */
-export function ownStore(store: Store, initial: readonly Seed[], onFailure: OnFailure): Store {
+export function ownStore(store: Store, fillStore: Fill, onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
 
   async function ask<T>(work: () => Awaitable<T>): Promise<T> {
     try {
-      filling ??= fillOrFail(store, initial).catch((error) => {
+      filling ??= fillStore().catch((error) => {
         filling = undefined // the next one tries again
         throw error
       })
@@ -55,10 +56,6 @@ function checkAdded(added: Added, onFailure: OnFailure): Added {
   if (added.ok) checkJson(added.json)
   else if (added.cause !== undefined) onFailure(added.cause)
   return added
-}
-
-async function fillOrFail(store: Store, initial: readonly Seed[]): Promise<void> {
-  if (!(await fill(store, initial))) throw new Error('the initial pets do not fit')
 }
 
 /** Puts the initial pets into a store that is empty; false if they do not fit. */
