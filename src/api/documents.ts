@@ -54,8 +54,6 @@ function readPage(): Reply & { body: string } {
     "frame-ancestors 'none'",
     "base-uri 'none'",
     "form-action 'none'",
-    "require-trusted-types-for 'script'",
-    "trusted-types 'none'",
   ].join('; ')
   const headers = ['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer']
   return { status: 200, type: 'text/html; charset=utf-8', headers, body }
