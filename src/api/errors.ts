@@ -26,7 +26,6 @@ type Row = readonly [status: Status, message: string, headers?: readonly string[
 const CHALLENGE = ['WWW-Authenticate', 'Bearer realm="petstore"']
 const INVALID_TOKEN = ['WWW-Authenticate', 'Bearer realm="petstore", error="invalid_token"']
 const ACCEPT_JSON = ['Accept', 'application/json']
-const IDENTITY = [...ACCEPT_JSON, 'Accept-Encoding', 'identity']
 
 type StoreProblem = 'noStore' | 'storage_failed' | 'outcome_unknown' | 'store_full'
 type OperationProblem = 'badJson' | 'badQuery' | 'badPet' | 'noPet' | 'gone' | 'noOrders'
@@ -53,10 +52,9 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   chunkExtensionsTooLarge: [413, 'The chunk extensions are too large'],
   badMediaType: [
     415,
-    'Content-Type must be application/json, in charset utf-8 if it names one',
+    'The body must be application/json in UTF-8, without a Content-Encoding',
     ACCEPT_JSON,
   ],
-  badContentCoding: [415, 'Content-Encoding must be identity', IDENTITY],
   badExpectation: [417, 'Expect must be 100-continue or left out'],
   headersTooLarge: [
     431,

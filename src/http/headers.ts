@@ -11,7 +11,7 @@ const JSON_TYPE = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHE
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
   if (!JSON_TYPE.test(headers['content-type'] ?? 'application/json')) return 'badMediaType'
   const coding = headers['content-encoding'] ?? 'identity'
-  if (coding.toLowerCase() !== 'identity') return 'badContentCoding'
+  if (coding.toLowerCase() !== 'identity') return 'badMediaType'
   return Number(headers['content-length'] ?? 0) > maxBody ? 'bodyTooLarge' : undefined
 }
 

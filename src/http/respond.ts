@@ -26,7 +26,6 @@ export type Problem =
   | 'chunkExtensionsTooLarge'
   | 'bodyTooLarge'
   | 'badMediaType'
-  | 'badContentCoding'
   | 'noCredentials'
   | 'invalidToken'
   | 'malformedToken'
