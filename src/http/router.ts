@@ -60,8 +60,9 @@ export class Router {
     const decoded = path.includes('%') ? decodePath(path) : path
     const start = decoded.lastIndexOf('/') + 1
     const param = decoded.slice(start)
-    const parent = () => this.#resources.get(`${decoded.slice(0, start)}%`)
-    const routes = this.#resources.get(decoded) ?? (param === '' ? undefined : parent())
+    let routes = this.#resources.get(decoded)
+    if (routes === undefined && param !== '')
+      routes = this.#resources.get(`${decoded.slice(0, start)}%`)
     const route = routes?.get(method === 'HEAD' ? 'GET' : method)
     const secured = decoded === this.basePath || decoded.startsWith(this.#prefix)
     return { query, param, secured, routes, route }
