@@ -17,7 +17,7 @@ export { createPetstore, startPetstore } from './petstore.ts'
 const VERSION = '1.0.0'
 const OTHER_PORT = '; choose another with --port or --control-port'
 
-/** What the executable uses of its process. Its signals are events. */
+/** The parts of `process` that the executable uses. Its signals are events. */
 export interface Process extends EventEmitter {
   readonly stdout: Writable & { isTTY?: boolean }
   readonly stderr: Writable
@@ -59,15 +59,14 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { stdout, stderr } = process
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
   const [signal, second] = stopSignals(process)
-  process.on('SIGHUP', () => {
-    launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
-  })
+  const reread = () => launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
+  process.on('SIGHUP', reread)
   const config = read()
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   const launching = launchFrom({ ...config, log: format }, stdout)
   const launched = await Promise.race([launching, signal])
   if (typeof launched === 'string') {
-    // run() exits; a caller of main() goes on.
+    // run() exits, but a caller of main() goes on: close what is still starting.
     launching.then(({ petstore }) => petstore.close()).catch(() => {})
     throw new Error(`${launched} received before the start was complete`)
   }
@@ -97,7 +96,7 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
   const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
   const given = {
     ...options,
-    // Recorded requests, which only the controls show; undefined stands for the default.
+    // Only the controls show recorded requests. Undefined stands for the default.
     journal: config.controlPort === undefined ? 0 : undefined,
     apiKeys: apiKeysFile ? [...apiKeys, ...apiKeysFile] : config.apiKeys,
     pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
@@ -183,15 +182,14 @@ function greeting(launched: Launched, isTTY = false): string {
   }
   if (!isTTY && !hasGeneratedKey) return addresses
   const key = hasGeneratedKey ? apiKey : '$KEY'
-  const keyLine = hasGeneratedKey
-    ? `API key, generated and valid until it stops: ${key}`
-    : `With an API key in ${key}:`
-  const whose = keyring.isAnyKeyValid ? 'Any' : 'Each'
-  const ownStore = stores ? `${whose} API key has a store of its own.\n  ` : ''
+  let keyLine = `With an API key in ${key}:`
+  if (hasGeneratedKey) keyLine = `API key, generated and valid until it stops: ${key}`
+  if (stores) keyLine = `Each API key has a store of its own. ${keyLine}`
+  if (keyring.isAnyKeyValid) keyLine = `Any API key opens a store of its own, such as ${key}`
   // The page makes up a key where any is valid.
   const page = new URL(hasGeneratedKey && !stores ? `/#key=${key}` : '/', url)
   return `${options.page ? `Open ${page}\n\n` : ''}${addresses}
-  ${ownStore}${keyLine}
+  ${keyLine}
 
     curl -i -H "Authorization: Bearer ${key}" ${url}/pets
 
@@ -199,7 +197,7 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 `
 }
 
-/** Where other machines reach what listens on all addresses. */
+/** The URLs by which other machines reach what listens on all addresses. */
 function networkUrls(bound: string): string[] {
   if (reachable(bound) === bound) return []
   const { hostname } = new URL(bound)

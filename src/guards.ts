@@ -1,6 +1,6 @@
 export type { Awaitable } from './store-types.ts' // for http, which imports no types of pets
 
-/** Whether a value has members: an array has, too. */
+/** Whether a value has members; an array does too. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
@@ -10,7 +10,7 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return isRecord(error) && codes.includes(String(error['code']))
 }
 
-/** An AggregateError has an error for each address of a host. */
+/** The message of anything thrown. A failed connect throws an error for each address. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ')
   return error instanceof Error ? error.message : String(error)

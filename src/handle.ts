@@ -9,7 +9,7 @@ import { closeCore, type Core } from './testing/stores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 import type { Store } from './types.ts'
 
-/** Where a petstore is reached. */
+/** Where a petstore listens. */
 interface Listeners {
   readonly url: string
   readonly controlUrl?: string | undefined
@@ -20,7 +20,7 @@ interface Listeners {
 const NO_HOST = 'petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
-/** Its functions are members, not methods, so that each works alone. */
+/** What startPetstore and createPetstore return. Its functions are members, so each works alone. */
 export class PetstoreHandle implements Petstore {
   readonly url: string
   readonly controlUrl: string | undefined
@@ -29,7 +29,7 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #key: string | undefined
-  #isClosed = false // if it is of a key
+  #isClosed = false // only that of a key can be
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -42,7 +42,7 @@ export class PetstoreHandle implements Petstore {
     this.#key = key
   }
 
-  /** With `storePerKey`, what its key has to itself, opened if need be; else the whole. */
+  /** The core of its key, opened if need be. Without `storePerKey`, the only one. */
   get #current(): Core {
     if (this.#isClosed) throw withCode('closed', new Error('this petstore of a key is closed'))
     return this.#core.stores?.of(this.apiKey) ?? this.#core
@@ -73,7 +73,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   get requests(): RecordedRequest[] {
-    return this.#current.requestLog.requests
+    return this.#current.recorder.requests
   }
 
   get pendingFaults(): Fault[] {
@@ -99,20 +99,21 @@ export class PetstoreHandle implements Petstore {
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options } = this.#core
-    const { context, faults, requestLog } = this.#current
+    const { context, faults, recorder } = this.#current
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
     faults.hangUp() // first, so that no delayed request adds a pet to the fresh ones
     mustFit(await withStorageCode(context.store.reset(pets)), pets, options)
+    faults.hangUp() // on those that came meanwhile, too
     faults.clear()
     context.getPetState = options.getPetState
-    requestLog.clear()
+    recorder.clear()
   }
 
   readonly inject = (fault: Fault): void => this.#current.faults.inject(fault)
   readonly clearFaults = (): void => this.#current.faults.clear()
-  readonly clearRequests = (): void => this.#current.requestLog.clear()
+  readonly clearRequests = (): void => this.#current.recorder.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) =>
-    this.#current.requestLog.waitFor(count, options)
+    this.#current.recorder.waitFor(count, options)
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)

@@ -33,7 +33,7 @@ export const DEFAULTS: Omit<Options, 'apiKeys' | 'pets' | 'hasGeneratedKey'> = {
   maxStore: defaultMaxStore(),
   port: 0,
   host: '127.0.0.1',
-  // An incomplete head takes 20 KiB, which nothing else bounds.
+  // At most one for each 64 KiB: an incomplete head takes 20 KiB, which nothing else bounds.
   maxConnections: Math.min(10_000, Math.floor(HEAP_LIMIT / (64 * 2 ** 10))),
   keepAlive: 75_000,
   controlHost: '127.0.0.1',
@@ -92,8 +92,10 @@ export const DELAY: Rule<Delay> = rule(
   `${MILLISECONDS.mustBe}, or a range of that: [MIN, MAX], as a flag MIN-MAX`,
   (value): value is Delay =>
     isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
-  (value) =>
-    [value].flat().every(MILLISECONDS.isInRange) && (isNumber(value) || value[0] <= value[1]),
+  (value) => {
+    const [min, max] = isNumber(value) ? [value, value] : value
+    return MILLISECONDS.isInRange(min) && MILLISECONDS.isInRange(max) && min <= max
+  },
 )
 
 export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof value === 'boolean')
@@ -105,7 +107,7 @@ const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-spac
 const isOrigin = (text: string) =>
   text === '*' || (URL.canParse(text) && new URL(text).origin === text)
 const isStrings = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && value.every(isString)
+  Array.isArray(value) && Array.from(value).every(isString) // no holes, which every() skips
 const hasFunctions =
   <T>(names: readonly string[]) =>
   (value: unknown): value is T =>
@@ -119,13 +121,13 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     /^(?:\/[\w.~-]+)+$/,
   ),
   apiKeys: {
-    mustBe: `a list of one key or more, each ${KEY_MUST_BE}`,
+    mustBe: `a list of keys, each ${KEY_MUST_BE}`,
     isSecret: true,
     isType: isStrings,
     isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
   },
   pets: rule('an array of NewPet', Array.isArray),
-  maxBody: integer(1, 256 * MIB),
+  maxBody: integer(1, 256 * MIB, ', as a flag also 64k or 1m'),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
   store: {
     ...rule(`an object with the functions ${STORE.join(', ')}`, hasFunctions(STORE)),
@@ -178,10 +180,12 @@ export function petsOrThrow<T>(pets: Parsed<T>): T {
   throw withCode('invalid_pet', new TypeError(message))
 }
 
-const OBJECT = rule(
-  'an object, not an array',
-  (value): value is Record<string, unknown> => isRecord(value) && !Array.isArray(value),
-)
+const OBJECT: Rule<Record<string, unknown>> = {
+  mustBe: 'an object, not an array',
+  isSecret: true, // keys may be given in its place
+  isType: (value): value is Record<string, unknown> => isRecord(value) && !Array.isArray(value),
+  isInRange: () => true,
+}
 
 /** Checks an object against the rules of its members; undefined counts as omitted. */
 export function checkMembers(
@@ -201,16 +205,25 @@ export function checkMembers(
   }
 }
 
-/** The known word that has the unknown one in it or is in it, to end a message with. */
+/** A known word that has the unknown one in it, or is in it, to end a message with. */
 export function hintFor(unknown: string, known: readonly string[]): string {
-  const meant = known.find((word) => word.includes(unknown) || unknown.includes(word))
+  const plain = (word: string): string => word.replaceAll('_', '').toLowerCase()
+  const wrong = plain(unknown)
+  const longer = known.find((word) => plain(word).includes(wrong))
+  const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
   return meant === undefined ? '' : ` (did you mean ${meant}?)`
 }
 
-export function check<T>(name: string, value: unknown, rule: Rule<T>): asserts value is T {
+/** @param text The value as it is shown. */
+export function check<T>(
+  name: string,
+  value: unknown,
+  rule: Rule<T>,
+  text: string = show(value),
+): asserts value is T {
   const { mustBe, isSecret, isType, isInRange } = rule
   if (isType(value) && isInRange(value)) return
-  const shown = isSecret ? name : `${name} ${show(value)}`
+  const shown = isSecret ? name : `${name} ${text}`
   const message = `${shown} must be ${mustBe}`
   const error = isType(value) ? new RangeError(message) : new TypeError(message)
   throw withCode('invalid_option', error)
@@ -227,5 +240,5 @@ export function withCode<E extends Error>(code: PetstoreErrorCode, error: E): E 
 }
 
 function show(value: unknown): string {
-  return inspect(value, { depth: 0, breakLength: Infinity }) // on one line
+  return inspect(value, { depth: 0, breakLength: Infinity, compact: true }) // on one line
 }

@@ -16,8 +16,8 @@ import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { controls, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
-import { RequestLog } from './testing/requests.ts'
-import { type Core, type OfKey, type Shared, Stores } from './testing/stores.ts'
+import { RequestRecorder } from './testing/requests.ts'
+import { type Core, type KeyScope, type Shared, Stores } from './testing/stores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -46,10 +46,10 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const shared = share(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(assemble(shared, makeStore(shared, shared.log.event)))
+  return new PetstoreHandle(coreFor(shared, makeStore(shared, shared.log.event)))
 }
 
-/** @internal What only the executable needs: addresses as bound, such as `0.0.0.0`. */
+/** @internal What the executable needs: the petstore, and addresses as bound, such as `0.0.0.0`. */
 export interface Launched extends Core {
   readonly petstore: Petstore
   readonly bound: string
@@ -64,7 +64,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
   const shared = share(options)
-  let logReports = () => {}
+  let logReports = () => {} // reports wait for it
   const started = new Promise<void>((resolve) => {
     logReports = resolve
   })
@@ -72,10 +72,12 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const store = snapshot
     ? await withStorageCode(openSnapshotStore(snapshot, maxStore, report))
     : makeStore(shared, report)
-  const core = assemble(shared, store)
+  const core = coreFor(shared, store)
   const server = makeServer(core, core.service, limits)
   try {
-    mustFit(await withStorageCode(fill(store, options.pets)), options.pets, options)
+    // A snapshot, if it is empty, or a store of the user's own; memory has its pets already.
+    const fits = await withStorageCode(fill(store, options.pets))
+    mustFit(fits, options.pets, options)
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core, {
@@ -116,47 +118,48 @@ function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): 
   return memory
 }
 
-/** With `storePerKey`, a request with a key goes to the store of that key. */
-function assemble(shared: Shared, store: Context['store']): Core {
+/** With `storePerKey`, a request with a key goes to the core of that key, others to this one. */
+function coreFor(shared: Shared, store: Context['store']): Core {
   const { options, keyring } = shared
   if (!options.storePerKey) return makeCore(shared, store)
   // Not recorded, because each handle shows the requests of one key.
   const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
-  const stores: Stores = new Stores(shared, store.bytes ?? 0, (own) =>
-    makeCore(shared, makeStore(shared, undefined, stores), own),
+  // Its stores share it as their budget.
+  const stores: Stores = new Stores(shared, store.bytes ?? 0, (scope) =>
+    makeCore(shared, makeStore(shared, undefined, stores), scope),
   )
   const pick = ({ method, target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.find(method, target)
     const key = secured ? keyring.keyIn(headers.authorization) : undefined
     return key === undefined ? undefined : stores.of(key).service
   }
-  return { ...keyless, ...shared, stores, service: { ...keyless.service, pick } }
+  return { ...keyless, stores, service: { ...keyless.service, pick } }
 }
 
 /** A store, and all that belongs to it. */
 function makeCore(
   shared: Shared,
   store: Context['store'],
-  ofKey: OfKey = { redact: shared.keyring.redact },
+  scope: KeyScope = { redact: shared.keyring.redact },
 ): Core {
   const { options, keyring, log } = shared
   const { basePath, cors, maxBody, journal } = options
-  const { redact, place, requestBudget } = ofKey
+  const { redact, place, requestBudget } = scope
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
-  // Before the faults, which apply to what it refuses, too.
+  // First, so that faults apply to what it refuses, too.
   if (options.strict) makeStrict(table, redact)
   const faults = new Faults(table, options.delay)
-  const requestLog = new RequestLog(journal, redact, requestBudget)
+  const recorder = new RequestRecorder(journal, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)
   const router = new Router(table, basePath)
   const begin = (head: RequestHead) => {
     const { route } = router.find(head.method, head.target)
-    if (route?.access !== 'probe') requestLog.begin(head)
+    if (route?.access !== 'probe') recorder.begin(head)
   }
   const record = (request: RequestOutcome) => {
     logRequest?.(request)
-    requestLog.add(request)
+    recorder.add(request)
   }
   const service: Service = {
     router,
@@ -169,7 +172,7 @@ function makeCore(
     begin: journal === 0 ? undefined : begin,
     record: journal === 0 ? logRequest : record,
   }
-  return { ...shared, context, faults, requestLog, service }
+  return { ...shared, context, faults, recorder, service }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {

@@ -1,9 +1,10 @@
 import { readFileSync, statSync } from 'node:fs'
+import { messageOf } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { parseJson, valueOf } from './pets/json.ts'
 import { type Seed, validateSeed } from './pets/pet.ts'
 
-/** Reads the text of a flag or variable. May throw an error that says what is wrong with a file. */
+/** Reads the text of a flag or variable. May throw an error that says what a file must hold. */
 export type Read = (text: string) => unknown
 
 /** By the kind of the value, '' for a switch. A text that cannot be read stands for itself. */
@@ -46,7 +47,8 @@ export function readKeys(path: string): string[] {
   const lines = readText(path).split('\n')
   const keys = lines.map((line) => line.replace(/#.*/, '').trim())
   const wrong = keys.findIndex((key) => key !== '' && !isApiKey(key))
-  if (wrong >= 0) throw new Error(`line ${wrong + 1} must be a key: ${KEY_MUST_BE}`)
+  if (wrong >= 0)
+    throw new Error(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
   const found = keys.filter((key) => key !== '')
   if (found.length === 0) throw new Error('must hold at least one key')
   return found
@@ -59,7 +61,11 @@ export function readSeed(path: string): Seed[] {
 }
 
 function readText(path: string): string {
-  // Reading anything else could block: a pipe waits for its writer.
-  if (!statSync(path).isFile()) throw new Error('must be a regular file')
-  return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
+  try {
+    // Reading anything else could block: a pipe waits for its writer.
+    if (!statSync(path).isFile()) throw new Error('it is not a regular file')
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
+  } catch (error) {
+    throw new Error(`must be a file of UTF-8 text that can be read: ${messageOf(error)}`)
+  }
 }

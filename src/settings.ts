@@ -7,7 +7,7 @@ import type { NewPet, StartOptions } from './types.ts'
 export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' | 'logStream'> {
   port: number
   host: string
-  apiKeysFile?: readonly string[]
+  apiKeysFile?: readonly string[] // the keys in it
   demo?: boolean
   seed?: readonly NewPet[]
   keepAlive: number // seconds, like the next two
@@ -151,7 +151,7 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   for (const { name, kind, isList = false } of ROWS) {
     options[name] = { type: kind === '' ? 'boolean' : 'string', multiple: isList }
   }
-  // A value that begins with a dash, which parseArgs takes only in the word of its flag.
+  // parseArgs takes a value that begins with a dash only as `--flag=value`, so join them.
   const words: string[] = []
   for (const arg of args) {
     const last = words.at(-1) ?? ''
@@ -198,9 +198,9 @@ function readSetting(row: Row, source: string, text: string): unknown {
   try {
     value = read(text)
   } catch (error) {
-    throw misuse(`${source} ${JSON.stringify(text)}: ${messageOf(error)}`)
+    throw misuse(`${source} ${JSON.stringify(text)} ${messageOf(error)}`)
   }
-  if (rule !== undefined) check(source, value, rule)
+  if (rule !== undefined) check(source, value, rule, JSON.stringify(text))
   return value
 }
 

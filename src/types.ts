@@ -70,8 +70,9 @@ export interface StartOptions extends PetstoreOptions {
 }
 
 /**
- * The `code` of an error that a petstore throws: a TypeError if the shape of an argument is wrong,
- * a RangeError if its range is. An address that cannot be listened on keeps the system's code.
+ * The `code` of an error that a petstore throws. `invalid_option` is of a TypeError or, for a value
+ * out of range, a RangeError; `invalid_pet` of a TypeError; `store_full` of a RangeError. An
+ * address that cannot be listened on keeps the system's code.
  */
 export type PetstoreErrorCode =
   'invalid_option' | 'invalid_pet' | 'store_full' | 'storage_failed' | 'timeout' | 'closed'
@@ -232,7 +233,7 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
-  /** The index of its key among those then valid; null if it needed or had none. */
+  /** The index of its key, or the number of its key's store; null if it needed or had none. */
   key: number | null
   /** By lower-case names. `authorization` is redacted even if it is invalid. */
   headers: Record<string, string>

@@ -52,7 +52,7 @@ const NO_SECONDS = [...NO_INTEGERS, '86401']
 const NO_BYTES = [...NO_INTEGERS, '0', '0k', '064k', '1.5m', '64kb', '1 k', '1t', 'k', '1025g']
 
 const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
-const invalidIn = (line: number) => `line ${line} must be a key: ${KEY_MUST_BE}`
+const invalidIn = (line: number) => `must hold one key a line: line ${line} must be ${KEY_MUST_BE}`
 
 type Setting = readonly [mustBe: string, good: Record<string, Effect>, bad: readonly string[]]
 const SECONDS: Setting = ['an integer from 0 to 86400', { 0: starts, 86_400: starts }, NO_SECONDS]
@@ -178,7 +178,7 @@ for (const [name, [on, off]] of Object.entries(SWITCHES)) {
     for (const [text, effect] of Object.entries(effects))
       await effect(await serve(t, ['--api-key', KEY], { env: { [variable]: text } }), t)
     for (const text of ['2', 'on', ' 1', '01', 'truefalse']) {
-      const line = `${variable} '${text}' must be true or false`
+      const line = `${variable} "${text}" must be true or false`
       const stderr = `petstore-server: ${line}\n`
       assert.deepEqual(await run([], { [variable]: text }), { status: 2, stdout: '', stderr })
     }
@@ -257,7 +257,7 @@ test('a value may begin with a dash', async (t) => {
   const { url } = await serve(t, ['--api-key', `-${KEY}`])
   await check({ url }, 'GET', '/v1/pets', 200, { headers: bearer(`-${KEY}`) })
   const { status, stderr } = await run(['--port', '-1', '--demo'])
-  const why = "petstore-server: --port '-1' must be an integer from 0 to 65535\n"
+  const why = 'petstore-server: --port "-1" must be an integer from 0 to 65535\n'
   assert.deepEqual([status, stderr], [2, why])
   assert.equal((await run(['--seed', 'seed', '-v'])).status, 0) // a file with the name of a flag
 })
@@ -338,15 +338,18 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
   }
 })
 
-test('a value that is rejected is shown as it was read', async () => {
-  for (const [flag, text, shown] of [
-    ['--port', '65536', '65536'],
-    ['--log', 'a\nb', String.raw`'a\nb'`],
-    ['--max-body', '257m', '269484032'],
-    ['--delay', '5-4', '[ 5, 4 ]'],
+test('a value that is rejected is shown as it was given', async () => {
+  const many = Array(20).fill('origin').join()
+  for (const [flag, text] of [
+    ['--port', '65536'],
+    ['--log', 'a\nb'],
+    ['--max-body', '257m'],
+    ['--delay', '5-4'],
+    ['--cors', many],
   ] as const) {
     const { stderr } = await run([flag, text])
-    assert.ok(stderr.startsWith(`petstore-server: ${flag} ${shown} must be `), stderr)
+    const line = `petstore-server: ${flag} ${JSON.stringify(text)} must be `
+    assert.ok(stderr.startsWith(line), stderr)
   }
 })
 
@@ -382,11 +385,11 @@ test('a file of keys and a seed must be a regular file of UTF-8', async () => {
   for (const [path, why] of [
     ['', 'ENOENT'],
     ['/no/such/file', 'ENOENT'],
-    [tmpdir(), 'must be a regular file'], // cli.test.ts has a pipe
+    [tmpdir(), 'it is not a regular file'], // cli.test.ts has a pipe
     [temporaryFile(Buffer.of(0x5b, 0xff)), 'utf-8'],
   ] as const) {
-    for (const flag of ['--api-keys-file', '--seed'])
-      await assertRejected(flag, path, new RegExp(`: .*${why}`))
+    const message = new RegExp(` must be a file of UTF-8 text that can be read: .*${why}`)
+    for (const flag of ['--api-keys-file', '--seed']) await assertRejected(flag, path, message)
   }
 })
 

@@ -5,18 +5,18 @@ import type { PageQuery } from '../types.ts'
 const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
-const MAX_KNOWN = 250
+const MAX_CACHED = 500
 
 // Parsing a query costs more than building its page.
-const known = new Map<string, Parsed<PageQuery>>()
+const cache = new Map<string, Parsed<PageQuery>>()
 
-/** The query of listPets: for a known text the same object, by which a store may keep pages. */
+/** The query of listPets. The same text gives the same object, by which a store may cache pages. */
 export function readListQuery(query: string): Parsed<PageQuery> {
-  const before = known.get(query)
-  if (before !== undefined) return before
+  const cached = cache.get(query)
+  if (cached !== undefined) return cached
   const result = parseListQuery(query)
-  if (known.size === MAX_KNOWN) known.clear()
-  known.set(query, result)
+  if (cache.size === MAX_CACHED) cache.clear()
+  cache.set(query, result)
   return result
 }
 
@@ -36,7 +36,7 @@ function parseListQuery(query: string): Parsed<PageQuery> {
   if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
   // No id is above MAX_ID.
   const all = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
-  // Frozen, because a store of the user's gets it, too.
+  // Frozen, because it is cached, and a user's own store gets it too.
   return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...all, status } : all) }
 }
 

@@ -25,7 +25,7 @@ export class Keyring {
     this.isAnyKeyValid = isAnyKeyValid
   }
 
-  /** From now on, no others are valid. */
+  /** Makes these keys, and no others, valid. */
   replace(keys: readonly string[]): void {
     this.isAnyKeyValid = false
     this.first = keys[0] ?? ''

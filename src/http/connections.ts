@@ -1,10 +1,12 @@
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+// Tests may replace the global timers.
+import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
-// A generous estimate of a request and its response, with its share of the chunk that it came in.
+// A generous estimate of a request and its response without their texts.
 const REQUEST_BYTES = 12 * 2 ** 10
 
 export interface ServerOptions extends Limits {
@@ -13,12 +15,12 @@ export interface ServerOptions extends Limits {
   readonly warn: (what: string) => void // called for each connection that is dropped
 }
 
-/** An open connection of our own server. */
-export class Connection implements ServerConnection {
+/** An open connection of HttpServer. */
+class Connection implements ServerConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly touch: () => void
-  readonly pending: Exchange[] = [] // one in progress, and those that wait behind it
+  readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
   latest: Exchange | undefined // the last one received, until it is complete and has its response
   hasFailed = false // after a parse error, everything else is ignored
   lastTouch = 0 // a number that rises with each touch of any connection
@@ -28,17 +30,18 @@ export class Connection implements ServerConnection {
     this.socket = socket
     this.keepAlive = keepAliveTimeout
     this.touch = touch
-    void socket.remoteAddress // read once, it is known even after the client has left
-    // node destroys the socket once the last response is written. If the client is still sending,
-    // the kernel then resets the connection, and the client loses that response (RFC 9112 §9.6).
-    // So we end our side, and drain the other until the client ends it or the time is up.
+    void socket.remoteAddress // node keeps it from the first read on, even if the client leaves
+    // node calls this after the last response. If it destroyed the socket while the client is still
+    // sending, the kernel would reset the connection, and the client would lose that response
+    // (RFC 9112 §9.6). So end our side, and discard input until the client ends or time is up.
     socket.destroySoon = () => {
+      if (!socket.writable) return // it has been called before
       socket.end()
       const timer = setTimeout(() => socket.destroy(), linger).unref()
       socket.once('close', () => clearTimeout(timer))
     }
-    // node resumes the socket on its own, for example after each request. Pause it again. If the
-    // stream still counts as paused, pause() emits no event, at which node:http stops reading.
+    // node resumes the socket on its own, for example after each request: pause it again. At the
+    // event, node:http stops reading; pause() emits none if the stream is paused already.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })
@@ -54,18 +57,18 @@ export class Connection implements ServerConnection {
   }
 
   /** Processes a request after the one before, which may change what it sees (RFC 9112 §9.3.2). */
-  begin(exchange: Exchange): void {
+  enqueue(exchange: Exchange): void {
     this.latest = exchange
     this.pending.push(exchange)
-    exchange.res.on('close', this.#endFirst)
+    exchange.res.on('close', this.#onFirstClosed)
     if (this.pending.length === 1) return exchange.process()
     this.socket.pause() // while a request waits, nothing more is read
     void exchange.collectBody() // node would hold each chunk of it, however small
     this.touch()
   }
 
-  /** Called when the first pending request has its response. */
-  readonly #endFirst = (): void => {
+  /** Called when the first pending request is over, with a response or without. */
+  readonly #onFirstClosed = (): void => {
     this.pending.shift()
     // An idle connection would keep its head and response.
     if (this.isIdle && this.latest?.req.complete) this.latest = undefined
@@ -84,7 +87,11 @@ export class Connection implements ServerConnection {
   get bytesHeld(): number {
     if (this.socket.destroyed) return 0
     let bytes = this.socket.writableLength
-    for (const { arrived } of this.pending) bytes += REQUEST_BYTES + arrived.length
+    // The latest request is kept, too, if its response came before the end of its body.
+    const kept = this.isIdle && this.latest ? [this.latest] : this.pending
+    for (const { arrived, headLength } of kept) {
+      bytes += REQUEST_BYTES + 2 * headLength + arrived.length
+    }
     return bytes
   }
 
@@ -92,16 +99,16 @@ export class Connection implements ServerConnection {
   abandon(): void {
     for (const exchange of this.pending) exchange.end()
     this.pending.length = 0
-    this.socket.resume()
+    this.socket.resume() // so that its end is noticed
   }
 }
 
 /**
  * The open connections. Bounds their number, and the bytes that all clients together make the
- * server hold: unread responses, waiting requests, and incomplete bodies.
+ * server hold: unread responses, pending requests, and their bodies.
  */
 export class Connections {
-  readonly open: Map<Duplex, Connection> = new Map()
+  readonly bySocket: Map<Duplex, Connection> = new Map()
   readonly #options: ServerOptions
   #touches = 0
   #held = 0 // an upper bound: nothing tells when a client has read a response
@@ -113,20 +120,20 @@ export class Connections {
   add(socket: Socket): void {
     const connection = new Connection(socket, this.#options, () => this.#touch(connection))
     connection.touch()
-    this.open.set(socket, connection)
+    this.bySocket.set(socket, connection)
     socket.once('close', () => {
-      this.open.delete(socket)
+      this.bySocket.delete(socket)
       this.#recount(connection)
       connection.abandon()
     })
-    if (this.open.size > this.#options.maxConnections) this.#makeRoomFor(connection)
+    if (this.bySocket.size > this.#options.maxConnections) this.#makeRoomFor(connection)
   }
 
   /** Drops the longest idle connection, which is the new one if all others are in use. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
     let longest = added
-    for (const connection of this.open.values()) {
+    for (const connection of this.bySocket.values()) {
       if (connection.isIdle && connection.lastTouch < longest.lastTouch) longest = connection
     }
     if (longest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
@@ -150,9 +157,9 @@ export class Connections {
   /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
   #shed(): void {
     const { maxHeldBytes, warn } = this.#options
-    for (const connection of this.open.values()) this.#recount(connection)
+    for (const connection of this.bySocket.values()) this.#recount(connection)
     if (this.#held <= maxHeldBytes) return
-    const largestFirst = [...this.open.values()].sort((a, b) => b.lastHeld - a.lastHeld)
+    const largestFirst = [...this.bySocket.values()].sort((a, b) => b.lastHeld - a.lastHeld)
     for (const connection of largestFirst) {
       if (this.#held <= maxHeldBytes * (7 / 8)) return
       warn('connections reset, because they made the server hold too much')
@@ -164,16 +171,17 @@ export class Connections {
 
 /**
  * The class of a server's requests. Node parses all that it has read from a socket, which may be
- * thousands of requests, even after the socket is destroyed. Only a CONNECT stops it, so a request
- * after the last one of its connection claims to be a CONNECT. HttpServer drops it.
+ * thousands of requests, even after the socket is destroyed. So a request after its connection's
+ * last one claims to be a CONNECT. Up to Node 25 that stops the parser; from 26 on, node makes no
+ * responses for them, and emits only the last one. HttpServer ignores it.
  */
-export function requestClassOf({ open }: Connections): typeof IncomingMessage {
+export function requestClassOf({ bySocket }: Connections): typeof IncomingMessage {
   class Request extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
-      // On Bun, the connection of a first request is not open yet.
-      const isEnding = open.get(socket)?.isEnding ?? socket.destroyed
+      // On Bun, a first request comes before its connection.
+      const isEnding = bySocket.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
       // node assigns both later; setters that do nothing keep these.
       Object.defineProperties(this, {

@@ -23,7 +23,11 @@ export interface Received {
 }
 
 /** A request and what became of it. One that could not be read has no head. */
-export interface RequestOutcome extends Partial<Omit<Received, 'started' | 'route' | 'readBody'>> {
+export interface RequestOutcome {
+  readonly head?: RequestHead | undefined
+  readonly remote?: string | undefined
+  readonly key?: number | undefined
+  readonly content?: Buffer | undefined
   readonly operation?: string | undefined
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response

@@ -22,10 +22,12 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
+  readonly headLength: number // in characters, each of which takes up to two bytes
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
-  readonly #connection: ServerConnection | undefined // undefined on a user's server
-  #body: Promise<Buffer | undefined> | undefined // once it is collected
+  // Undefined where a user's own http or http2 server calls `petstore.listener`.
+  readonly #connection: ServerConnection | undefined
+  #length: Promise<number | undefined> | undefined // of the body, once it is collected
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -38,6 +40,9 @@ export class Exchange implements Received {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
+    let headLength = this.head.target.length
+    for (const text of req.rawHeaders) headLength += text.length
+    this.headLength = headLength
     this.#service = service.pick?.(this.head) ?? service
     this.#service.begin?.(this.head)
     this.#connection = connection
@@ -48,7 +53,7 @@ export class Exchange implements Received {
   }
 
   process(): void {
-    const isHttp2 = 'stream' in this.req // node enforces its rules itself
+    const isHttp2 = 'stream' in this.req // a user's http2 server checks its own rules
     const problem = isHttp2 ? undefined : malformedProblem(this.req)
     if (problem !== undefined) return this.sendLast(this.#service.refuse(problem))
     // Upgrade is ignored (RFC 9110 §7.8), but node drops what follows it.
@@ -57,7 +62,7 @@ export class Exchange implements Received {
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.touch()
     this.res.on('close', () => this.end()) // the client may leave meanwhile
-    if (this.req.readableFlowing === null) this.req.resume() // nobody reads it, so drop it
+    if (this.req.readableFlowing === null) this.req.resume() // a body that no operation reads
     void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
 
@@ -70,21 +75,27 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
-    return this.collectBody()
+    return this.collectBody().then((length) =>
+      length === undefined ? undefined : this.arrived.subarray(0, length),
+    )
   }
 
   /**
-   * Collects the body in `arrived`. If it grows too large, drops the rest, within requestTimeout.
-   * Never settles if the client leaves before its end: end() records that.
+   * Collects the body in `arrived`, and returns its length. If it grows too large, drops the rest,
+   * within requestTimeout. Never settles if the client leaves before its end: end() records that.
    */
-  collectBody(): Promise<Buffer | undefined> {
-    this.#body ??= new Promise((resolve) => {
+  collectBody(): Promise<number | undefined> {
+    this.#length ??= new Promise((resolve) => {
       const { req } = this
-      const { maxBody } = this.#service
+      const { maxBody, onBug } = this.#service
+      if (req.readableEnded) {
+        onBug(new Error("the body was read before the petstore's listener was called"))
+        return resolve(0)
+      }
       let length = 0
       req.read(0) // marks the body as read; otherwise node dumps it after the response
       req.on('data', (chunk: Buffer) => {
-        if (this.#isOver) return // it is only drained
+        if (this.#isOver) return // it is only discarded
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)
@@ -93,10 +104,10 @@ export class Exchange implements Received {
         if (this.arrived !== before) this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(this.arrived.subarray(0, length)) // else it got its 408
+        if (!this.#isOver) resolve(length) // else it was answered, or cut off
       })
     })
-    return this.#body
+    return this.#length
   }
 
   /** Records what became of the request, once. Without a reply, it gets no response. */
@@ -104,13 +115,15 @@ export class Exchange implements Received {
     if (this.#isOver) return
     this.#isOver = true
     record(this.#service, this, reply, bytes)
-    this.arrived = NO_BODY // otherwise a connection keeps it until the rest is drained
+    // Otherwise they stay until the response has been read.
+    this.arrived = NO_BODY
+    this.content = undefined
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
-    if (this.#isOver) return
+    if (this.#isOver || res.headersSent) return // by middleware of a user's server
     if (reply === undefined || req.socket.destroyed) {
       req.socket.destroy()
       return this.end()
@@ -128,8 +141,11 @@ export class Exchange implements Received {
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
   if (length === 0) return chunk // most bodies arrive as one
   const total = length + chunk.length
-  const isFull = total > buffer.length
-  const grown = isFull ? Buffer.concat([buffer], Math.min(2 * total, maxBytes)) : buffer
-  chunk.copy(grown, length)
-  return grown
+  let target = buffer
+  if (total > buffer.length) {
+    target = Buffer.alloc(Math.min(2 * total, maxBytes))
+    buffer.copy(target)
+  }
+  chunk.copy(target, length)
+  return target
 }

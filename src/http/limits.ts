@@ -1,13 +1,13 @@
 import { getHeapStatistics } from 'node:v8'
 
-/** The maximum of V8's old generation. V8's own figure adds the young one if a flag sets it. */
+/** V8's heap limit without the young generation, which V8 includes where a flag sets the limit. */
 export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, oldSpaceFlag())
 
 function oldSpaceFlag(): number {
   const flags = `${process.env['NODE_OPTIONS']} ${process.execArgv.join(' ')}`
   // The last one counts.
-  const [, megabytes = Infinity] = /.*--max[-_]old[-_]space[-_]size[= ](\d+)/s.exec(flags) ?? []
-  return Number(megabytes) * 2 ** 20
+  const [, megabytes] = /.*--max[-_]old[-_]space[-_]size[= ](\d+)/s.exec(flags) ?? []
+  return (Number(megabytes) || Infinity) * 2 ** 20 // 0 stands for the default
 }
 
 export const MAX_HEADERS = 100
@@ -24,13 +24,13 @@ export function isHeadTooLarge(target: string, headers: readonly string[]): bool
 
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = MAX_HEADERS_LENGTH + 512 // with the target; see isHeadTooLarge()
+  maxHeaderSize: number = MAX_HEADERS_LENGTH + 512 // node's: target and headers together
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
   stallTimeout: number = 30_000 // without a byte either way; an unread response may double it
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
-  linger: number = 2_000 // how long a connection is drained after its last response
-  drainInterval: number = 500 // without a request, after which a stop closes idle connections
+  linger: number = 2_000 // how long input is discarded after the last response
+  idleCheckInterval: number = 500 // without a request, after which a stop closes idle connections
 }

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream'
+import { clearTimeout, setTimeout } from 'node:timers' // tests may replace the globals
 import { clock } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
@@ -7,14 +8,15 @@ import { HEAP_LIMIT } from './limits.ts'
 type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
 type Redact = (text: string) => string
+type Lost = Readonly<{ count: number; reason: string }>
 type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
-  /** What logs requests: no header, body or query value, because those can hold secrets. */
+  /** Logs requests: two headers, and no body or query value, because those can hold secrets. */
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Logs an event, its count and last detail: at once, or 10 s after the last such report. */
+  /** Logs an event, its count and last detail: at once, or 10 s after the last report of any. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
@@ -31,7 +33,11 @@ const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 export function openLog(format: LogFormat, stream: Writable, redact: Redact): Log {
   if (format === 'off') return { event() {}, count() {}, async flush() {} }
   const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
-  const { add, write } = lineWriter(stream, (message) => eventLine('warn', message))
+  // Without a listener, an error ends the process. The callback of `write` gets it, too.
+  if (stream.listenerCount('error') === 0) stream.on('error', () => {})
+  const { add, write } = lineWriter(stream, ({ count, reason }) =>
+    eventLine('warn', `${count} lines were dropped: ${reason}`),
+  )
   const event: Log['event'] = (level, message, members) =>
     add(eventLine(level, redact(message), members))
   const { count, tell } = eventCounter(event)
@@ -85,16 +91,13 @@ process.on('exit', () => {
 /**
  * Writes lines in batches, and counts lost ones. A closed stream ends the log, not the server.
  *
- * @param warning Makes the line that tells how many lines were dropped.
+ * @param warning Makes the line that tells how many lines were lost.
  */
-function lineWriter(stream: Writable, warning: (message: string) => string) {
+function lineWriter(stream: Writable, warning: (lost: Lost) => string) {
   let lines = ''
-  let dropped = 0
-  let reason = ''
-  let lineEnd = '' // of a line that may have been cut off
+  let lost: Lost = { count: 0, reason: '' } // since the last batch that was handed over
+  let lineEnd = '' // ends a line that may have been cut off
   let isClosed = false
-  // The callback of `write` gets the error too.
-  if (stream.listenerCount('error') === 0) stream.on('error', () => {})
 
   function add(line: string): void {
     if (lines === '') {
@@ -106,23 +109,26 @@ function lineWriter(stream: Writable, warning: (message: string) => string) {
 
   function write(): void {
     const batch = lines
-    const lost = dropped
-    const told = lost > 0 ? lineEnd + warning(`${lost} lines were dropped: ${reason}`) : ''
+    const count = lost.count + batch.split('\n').length - 1
     lines = ''
-    dropped = 0
     unwritten.delete(write)
-    const drop = ({ code, message }: NodeJS.ErrnoException, end = '') => {
-      dropped += lost + batch.split('\n').length - 1
-      reason = message
-      lineEnd ||= end
-      if (code !== 'EPIPE' || isClosed) return // another error may pass
-      isClosed = true
-      console.error(`petstore-server: the log has ended: ${message}`)
-    }
     if (isClosed) return
-    const isFull = stream.writableLength > MAX_BUFFERED_BYTES
-    if (isFull) drop(new Error("the log's reader is too slow"))
-    else stream.write(told + batch, (error) => error && drop(error, '\n'))
+    if (stream.writableLength > MAX_BUFFERED_BYTES) {
+      lost = { count, reason: "the log's reader is too slow" }
+      return
+    }
+    const report = lost.count > 0 ? lineEnd + warning(lost) : ''
+    lost = { count: 0, reason: '' }
+    lineEnd = ''
+    stream.write(report + batch, (error) => error && onFailure(error, count))
+  }
+
+  function onFailure({ code, message }: NodeJS.ErrnoException, count: number): void {
+    lost = { count: lost.count + count, reason: message }
+    lineEnd = '\n'
+    if (isClosed || (code !== 'EPIPE' && !stream.destroyed)) return // it may pass
+    isClosed = true
+    console.error(`petstore-server: the log has ended: ${message}`)
   }
 
   return { add, write }

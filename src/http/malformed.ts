@@ -44,7 +44,8 @@ function codingProblem(coding: string, isOld: boolean): Problem | undefined {
   const codings = coding.split(',').map((name) => name.trim().toLowerCase())
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
   const isFramed = codings.at(-1) === 'chunked' && !codings.includes('')
-  if (!isFramed || coding.includes('\xa0')) return 'badFraming' // which trim() takes for a space
+  const hasOtherSpace = coding.includes('\xa0') // which trim() removes, too
+  if (!isFramed || hasOtherSpace) return 'badFraming'
   // A second `chunked` is refused by node's parser.
   if (codings.length > 1) return 'badTransferCoding'
   // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.

@@ -8,11 +8,11 @@ export interface Reply {
   readonly headers?: readonly string[] // in addition to common ones: name, value, name, value …
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
-  readonly code?: string // of an Error
-  readonly contentLength?: number // announced for a body that is cut short, or left out
+  readonly code?: string // the body's, for the log
+  readonly contentLength?: number // announced, if the body is cut short
 }
 
-/** What HTTP itself can find wrong with a request. */
+/** The errors that `http` itself responds with. */
 export type Problem =
   | 'badSyntax'
   | 'badVersion'
@@ -60,16 +60,18 @@ export function respond(
   const bytes = bytesOf(reply)
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
-  if (canSendAtOnce && '_header' in res && isKept && hasBody && bytes <= MAX_AT_ONCE) {
-    // The fast way: put head and body where node keeps the head (undocumented), which is latin1.
+  const isShort = hasBody && bytes <= MAX_AT_ONCE
+  if (canSendAtOnce && isKept && isShort && '_header' in res) {
+    // The fast way: put head and body into `_header` (undocumented), which node writes as Latin-1.
     const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
+    res.statusCode = status // for who observes responses, such as OpenTelemetry
     res._header = responseText(reply, bytes, echoed, connection)
     res.end()
   } else {
     res.writeHead(status, headersOf(reply, bytes, echoed))
     res.end(body && Buffer.from(body))
   }
-  // A client of HTTP/1.1 waits for the rest of a body that is cut short.
+  // Close the connection, or a client of HTTP/1.1 waits for the rest of the body.
   if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
   return hasBody ? bytes : 0
 }

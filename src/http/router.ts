@@ -2,7 +2,7 @@ import type { Awaitable } from '../guards.ts'
 import type { Reply } from './respond.ts'
 
 export interface Call {
-  readonly param: string // the last segment, which may be in place of the route's `{braces}`
+  readonly param: string // the last segment of the path: `{petId}`, where the route has it
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
 }
@@ -20,7 +20,7 @@ export interface Route {
 }
 
 /** What a request leads to. */
-export interface Found extends Omit<Call, 'body'> {
+interface RouteMatch extends Omit<Call, 'body'> {
   readonly secured: boolean // under the base path
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
   readonly route: Route | undefined // that of GET for a HEAD
@@ -39,7 +39,7 @@ export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
   readonly #prefix: string
-  // By decoded path, with a % for the parameter. decodePath() leaves % only in %25 and %2F.
+  // By decoded path. A lone % stands for the parameter: decodePath() leaves only %25 and %2F.
   readonly #resources = new Map<string, Map<string, Route>>()
 
   constructor(table: readonly Route[], basePath: string) {
@@ -55,7 +55,7 @@ export class Router {
     }
   }
 
-  find(method: string, target: string): Found {
+  find(method: string, target: string): RouteMatch {
     const { path, query } = readTarget(target)
     const decoded = path.includes('%') ? decodePath(path) : path
     const start = decoded.lastIndexOf('/') + 1
@@ -69,7 +69,7 @@ export class Router {
   }
 }
 
-/** The value of an `Allow` header: these methods, and those that a resource has anyway. */
+/** The value of an `Allow` header: these methods, OPTIONS, and HEAD where there is GET. */
 export function allowOf(methods: Iterable<string>): string {
   const all = new Set(['OPTIONS', ...methods])
   if (all.has('GET')) all.add('HEAD')

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-// The globals may be fake.
+// Tests may replace the global timers.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { Connections, requestClassOf, type ServerOptions } from './connections.ts'
@@ -10,7 +10,7 @@ import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
-import { bytesOf, type Problem, responseText } from './respond.ts'
+import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
 const MAX_TURNS = 1_000 // so that a flooded listener stops too
 
@@ -30,7 +30,7 @@ export class HttpServer {
     this.#connections = new Connections(options)
     this.#server = createServer({
       ...options, // node's own limits go by the same names
-      requireHostHeader: false, // node's own response to a request without Host is no Error
+      requireHostHeader: false, // node's own response to a request without Host has no body
       IncomingMessage: requestClassOf(this.#connections),
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
@@ -40,16 +40,17 @@ export class HttpServer {
       this.#accepted++
       this.#connections.add(socket)
     })
+    // With Expect, too: malformedProblem() refuses all but 100-continue, Exchange sends the 100.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, (req, res) => this.#receive(req, res))
     }
     this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
     this.#server.on('clientError', (error: ParseError, socket) => {
-      this.#fail(socket, problemOf(error), error.reason ?? error.message)
+      this.#refuse(socket, problemOf(error), error.reason ?? error.message)
     })
   }
 
-  /** Returns the URL of the root, as it is bound. Rejects with the system's code. */
+  /** Resolves to the URL as bound, such as http://0.0.0.0:8080. Rejects with the system's code. */
   async listen(port: number, host: string): Promise<string> {
     const server = this.#server.listen(port, host)
     await once(server, 'listening').catch(({ code, message }: NodeJS.ErrnoException) => {
@@ -70,22 +71,24 @@ export class HttpServer {
    */
   async stop(drain: number): Promise<number> {
     await this.#acceptBacklog()
-    // http's close() would cut off slow readers. Bun has no alternative.
+    // http's close() would also cut off clients that still read a response. Bun has no alternative.
     const close: NetServer['close'] =
       'bun' in process.versions ? this.#server.close : NetServer.prototype.close
     const closed = new Promise((resolve) => close.call(this.#server, resolve))
-    // Not earlier: a client that is told `Connection: close` connects again.
-    for (const { latest } of this.#connections.open.values()) {
+    // Not earlier: a client that is told `Connection: close` connects again, and would be reset.
+    for (const { latest } of this.#connections.bySocket.values()) {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }
-    let received = this.#received
     const timer = setTimeout(() => this.#cutOffAll(), drain)
+    // Not while requests come: a proxy that has not noticed the stop may be sending on an idle
+    // connection. Every late request gets `Connection: close`, so this terminates.
+    let receivedBefore = this.#received
     const checkIdle = () => {
-      if (this.#received === received) this.#closeIdle()
-      received = this.#received
+      if (this.#received === receivedBefore) this.#closeIdle()
+      receivedBefore = this.#received
     }
     // An immediate runs after pending reads.
-    const idleChecks = setInterval(() => setImmediate(checkIdle), this.#options.drainInterval)
+    const idleChecks = setInterval(() => setImmediate(checkIdle), this.#options.idleCheckInterval)
     await closed
     clearTimeout(timer)
     clearInterval(idleChecks)
@@ -103,19 +106,14 @@ export class HttpServer {
     }
   }
 
-  /**
-   * Closes idle connections. Not while requests come: a proxy that has not noticed the stop may be
-   * sending on any of them, and would lose its request. Every late request gets
-   * `Connection: close`, so this terminates.
-   */
   #closeIdle(): void {
-    for (const { socket, isIdle } of this.#connections.open.values()) {
+    for (const { socket, isIdle } of this.#connections.bySocket.values()) {
       if (isIdle) socket.destroySoon()
     }
   }
 
   #cutOffAll(): void {
-    for (const connection of this.#connections.open.values()) {
+    for (const connection of this.#connections.bySocket.values()) {
       this.#cutOff += connection.pending.length
       connection.abandon()
       connection.socket.destroy()
@@ -124,11 +122,11 @@ export class HttpServer {
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#received++
-    const connection = this.#connections.open.get(req.socket)
+    const connection = this.#connections.bySocket.get(req.socket)
     // Only on Bun. Elsewhere, requestClassOf() makes it a CONNECT, which #refuseTunnel() gets.
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
-    connection.begin(new Exchange(this.#service, req, res, connection))
+    connection.enqueue(new Exchange(this.#service, req, res, connection))
     const { maxPipelined, warn } = this.#options
     if (connection.pending.length <= 1 + maxPipelined) return
     connection.socket.destroy()
@@ -137,25 +135,28 @@ export class HttpServer {
 
   /**
    * Responds to CONNECT, after which node no longer reads the socket or watches its time-out. What
-   * requestClassOf() disguises comes here, too: #fail() ignores it.
+   * requestClassOf() disguises comes here, too: #refuse() ignores it.
    */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
-    socket.setTimeout(this.#options.stallTimeout, () => socket.resetAndDestroy())
-    this.#fail(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
+    socket.setTimeout(this.#options.stallTimeout)
+    socket.on('timeout', () => this.#onStall(socket))
+    this.#refuse(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
   }
 
-  /** Called when nothing was read or written for the stall timeout. */
+  /** Called when nothing was read or written for stallTimeout; between requests, for keepAlive. */
   #onStall(socket: Socket): void {
-    if (socket.writableLength > 0) socket.resetAndDestroy() // frees the kernel's buffer
-    // If it is not idle, the operation takes its time, or requestTimeout ends the wait for a body.
-    if (this.#connections.open.get(socket)?.isIdle !== false) socket.destroy()
+    const connection = this.#connections.bySocket.get(socket)
+    if (socket.writableLength > 0)
+      socket.resetAndDestroy() // frees the kernel's buffer
+    else if (connection === undefined || connection.isIdle) socket.destroy()
+    // Else its operation takes its time, or requestTimeout ends the wait for its body.
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
-  #fail(stream: Duplex, problem: Problem | undefined, detail: string): void {
-    const connection = this.#connections.open.get(stream)
+  #refuse(stream: Duplex, problem: Problem | undefined, detail: string): void {
+    const connection = this.#connections.bySocket.get(stream)
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
     const reply = this.#service.refuse(problem, detail)
@@ -163,16 +164,19 @@ export class HttpServer {
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.hasFailed = true
-    if (isInBody) return void socket.destroySoon() // that request has its response
-    const respond = () => {
-      if (!socket.writable) return
-      const bytes = bytesOf(reply)
-      socket.write(responseText(reply, bytes, [], 'close'), 'latin1')
-      this.#service.record?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
-      socket.destroySoon()
-    }
-    if (connection.isIdle) respond()
-    else latest?.res.once('close', respond)
+    if (isInBody)
+      socket.destroySoon() // that request has its response
+    else if (connection.isIdle) this.#sendLast(socket, reply)
+    else latest?.res.once('close', () => this.#sendLast(socket, reply))
+  }
+
+  /** Responds to a request that has no Exchange, because its head could not be read. */
+  #sendLast(socket: Socket, reply: Reply): void {
+    if (!socket.writable) return
+    const bytes = bytesOf(reply)
+    socket.write(responseText(reply, bytes, [], 'close'), 'latin1')
+    this.#service.record?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
+    socket.destroySoon()
   }
 }
 

@@ -51,10 +51,8 @@ export async function takeLock(file: string): Promise<Lock> {
     await unlink(own).catch(() => {})
   }
   try {
-    await once(
-      server.listen({ path: unready, readableAll: true, writableAll: true }),
-      'listening',
-    ).catch((error) => {
+    server.listen({ path: unready, readableAll: true, writableAll: true })
+    await once(server, 'listening').catch((error) => {
       if (hasCode(error, 'EACCES')) refuseFolder(file)
       throw error
     })

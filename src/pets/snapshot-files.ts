@@ -18,8 +18,8 @@ const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
 /**
- * A snapshot, only replaced whole, and the journal of what came since. Call nothing before the last
- * call has ended, except `append` during `prepare`.
+ * A snapshot, only replaced whole, and the journal of what came since. Call nothing before the
+ * previous call has ended, except `append` during `prepare`.
  */
 export class SnapshotFiles {
   readonly path: string
@@ -30,8 +30,8 @@ export class SnapshotFiles {
   #journal: FileHandle | undefined
   #acknowledgedEnd = 0 // of the last acknowledged line of the journal
   #foldedEnd = 0 // end of the journal when the latest snapshot was begun
-  #size = 0 // of the journal; beyond #acknowledgedEnd after a failed write
-  // What FILE was when this server last wrote it, to notice that others did.
+  #journalSize = 0 // of the journal; beyond #acknowledgedEnd after a failed write
+  // Of FILE as this server last wrote it, to notice changes by others.
   #snapshotStats: Stats | undefined
   #isHalfPlaced = false // from a rename until the folder and the journal are on disk
 
@@ -48,8 +48,8 @@ export class SnapshotFiles {
   }
 
   /** Whether a write that failed is still in the journal: a restart may show its pets. */
-  get isUncut(): boolean {
-    return this.#size > this.#acknowledgedEnd
+  get mayHoldRefusedPets(): boolean {
+    return this.#journalSize > this.#acknowledgedEnd
   }
 
   /** Bytes of the journal since the latest snapshot was begun. */
@@ -69,7 +69,7 @@ export class SnapshotFiles {
     try {
       await this.fold(memory.values()) // proves that FILE can be replaced
     } catch (error) {
-      await unlink(this.#newPath).catch(ignoreMissing)
+      await unlink(this.#newPath).catch(() => {})
       const why = `${this.path} cannot be replaced: ${messageOf(error)}`
       // A full disk stops no start: the old files hold every pet.
       if (this.#snapshotStats === undefined || !hasCode(error, ...NO_ROOM)) throw new Error(why)
@@ -84,7 +84,7 @@ export class SnapshotFiles {
   /** Adds a line to the journal; resolves when it is on disk. */
   async append(pets: readonly string[]): Promise<void> {
     await this.#write(journalLine(pets))
-    this.#acknowledgedEnd = this.#size
+    this.#acknowledgedEnd = this.#journalSize
   }
 
   /**
@@ -137,8 +137,7 @@ export class SnapshotFiles {
 
   /** Does nothing if the journal is empty and the files are in order. */
   async foldIfNeeded(pets: Iterable<string>): Promise<void> {
-    const isInOrder = this.#size === 0 && (await this.#isInOrder())
-    if (!isInOrder) await this.fold(pets)
+    if (this.#journalSize > 0 || !(await this.#isInOrder())) await this.fold(pets)
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */
@@ -175,20 +174,20 @@ export class SnapshotFiles {
   /** Removes what was written after the last acknowledged line, unless others wrote there too. */
   async #cutJournal(): Promise<void> {
     const stats = await this.#journal?.stat()
-    if (stats?.size !== this.#size) return
+    if (stats?.size !== this.#journalSize) return
     await this.#journal?.truncate(this.#acknowledgedEnd)
-    this.#size = this.#acknowledgedEnd
+    this.#journalSize = this.#acknowledgedEnd
   }
 
   /** Opens the journal, and cuts off what follows its first `end` bytes. */
   async #openJournal(end: number): Promise<void> {
-    this.#size = end
     this.#acknowledgedEnd = end
     this.#foldedEnd = Math.min(this.#foldedEnd, end)
     const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
     await this.#journal?.close()
     // A new file: others may have the old one open, or have put a link or a pipe in its place.
     if (end === 0) await unlink(this.#journalPath).catch(ignoreMissing)
+    this.#journalSize = end // not earlier: a refused write may be in the old file
     this.#journal = await open(this.#journalPath, 'a', mode)
     await this.#journal.truncate(end)
     await this.#journal.datasync()
@@ -201,7 +200,7 @@ export class SnapshotFiles {
     let at = 0
     while (at < bytes.length) {
       const { bytesWritten } = await this.#journal.write(bytes, at) // may write a part
-      this.#size += bytesWritten
+      this.#journalSize += bytesWritten
       at += bytesWritten
     }
     const [isInOrder] = await Promise.all([this.#isInOrder(), this.#journal.datasync()])
@@ -214,7 +213,7 @@ export class SnapshotFiles {
     const paths = [this.path, this.#journalPath]
     const [snapshot, journal] = await Promise.all(paths.map(statsOf))
     // A journal in place of ours does not grow with it.
-    const isWhole = journal?.size === this.#size && !this.#isHalfPlaced
+    const isWhole = journal?.size === this.#journalSize && !this.#isHalfPlaced
     return isWhole && isSame(snapshot, this.#snapshotStats)
   }
 

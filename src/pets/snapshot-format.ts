@@ -15,10 +15,10 @@ const COMMA = 44
 // takes the rest: escapes in a name, integers of 19 digits, any other layout.
 const NAME = String.raw`"name":"[^"\\\0-\x1f]*"`
 const CATEGORY_ID = String.raw`"categoryId":(?:0|-?[1-9]\d{0,17})`
-const OWN_PET = new RegExp(
+const CANONICAL_PET = new RegExp(
   String.raw`^\{"id":([1-9]\d{0,14}),${NAME},${CATEGORY_ID}(?:,"status":"(\w+)")?\}$`,
 )
-// Small enough that a piece is garbage before the collector moves it to where objects live long.
+// Small enough that a piece dies in V8's young generation.
 const PIECE_CHARACTERS = 2 ** 16
 
 /** Writes a new file with these pets. If that fails, no part of it is left. */
@@ -79,7 +79,7 @@ export async function readJournal(file: FileHandle, memory: MemoryStore): Promis
       number++
       if (block[line.end] !== NEWLINE) continue
       if (line.text !== withChecksum(line.text.slice(HEAD_LENGTH, -1))) continue
-      naming(`line ${number}`, () => {
+      withPlace(`line ${number}`, () => {
         const [, ...pets] = itemsIn(parseJson(line.text))
         for (const pet of pets) keepNext(memory, readDraft(pet))
       })
@@ -99,37 +99,40 @@ function keepNext(memory: MemoryStore, pet: Draft): void {
 
 /** Adds the pets of a JSON array, in whatever layout, to an empty store. */
 export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promise<void> {
-  const foreignLine = await readOwnLines(file, memory)
+  const foreignLine = await readCanonicalLines(file, memory)
   if (foreignLine === undefined) return
   memory.reset([])
   const bytes = await file.readFile()
-  naming(`from line ${foreignLine} on`, () => {
+  withPlace(`from line ${foreignLine} on`, () => {
     for (const item of itemsIn(parseJsonBytes(bytes))) {
-      naming(`in item ${memory.size + 1}`, () => memory.keep(readDraft(item)))
+      withPlace(`in item ${memory.size + 1}`, () => memory.keep(readDraft(item)))
     }
   })
 }
 
 /** Adds pets up to a line that this server would not write, and returns its number, if any. */
-async function readOwnLines(file: FileHandle, memory: MemoryStore): Promise<number | undefined> {
+async function readCanonicalLines(
+  file: FileHandle,
+  memory: MemoryStore,
+): Promise<number | undefined> {
   let number = 1
-  let expected: '[' | 'pet' | ']' | '' = '['
+  let expected: '[' | 'pet' | ']' | 'end' = '['
   for await (const block of blocksOf(file)) {
     const isText = isUtf8(block) // if not, each line is checked for the damage
     for (const { text, hasComma } of linesOf(block)) {
       if (!isText && text.includes('\ufffd')) return number
       if (expected === 'pet') {
-        const isJson = naming(`line ${number}`, () => keepLine(memory, text))
+        const isJson = withPlace(`line ${number}`, () => keepLine(memory, text))
         if (!isJson) return number
         expected = hasComma ? 'pet' : ']'
       } else {
         if (hasComma || text !== expected) return number
-        expected = expected === '[' ? 'pet' : ''
+        expected = expected === '[' ? 'pet' : 'end'
       }
       number++
     }
   }
-  return expected === '' ? undefined : number
+  return expected === 'end' ? undefined : number
 }
 
 /** The lines of a block, decoded one by one: a slice of the whole text would keep it in memory. */
@@ -146,7 +149,7 @@ function* linesOf(block: Buffer): Generator<{ text: string; hasComma: boolean; e
 
 /** Adds the pet on a line; false if the line is not JSON. */
 function keepLine(memory: MemoryStore, line: string): boolean {
-  const [, id, status] = OWN_PET.exec(line) ?? []
+  const [, id, status] = CANONICAL_PET.exec(line) ?? []
   if (id !== undefined && (status === undefined || isPetStatus(status))) {
     memory.keep({ id: Number(id), json: line, status })
     return true
@@ -168,7 +171,7 @@ function itemsIn(input: Parsed<unknown>): unknown[] {
 }
 
 /** Runs a task; its error names the place. */
-function naming<T>(place: string, task: () => T): T {
+function withPlace<T>(place: string, task: () => T): T {
   try {
     return task()
   } catch (error) {
@@ -179,7 +182,9 @@ function naming<T>(place: string, task: () => T): T {
 /** A file in blocks of complete lines; what follows the last newline is a block, too. */
 async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
   let parts: Buffer[] = []
-  const chunks: AsyncIterable<Buffer> = file.createReadStream({ start: 0, autoClose: false })
+  const stream = file.createReadStream({ start: 0, autoClose: false })
+  // Who stops early goes on to use the file, which destroying the stream would close.
+  const chunks: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false })
   for await (const chunk of chunks) {
     const end = chunk.lastIndexOf(NEWLINE) + 1
     if (end > 0) {
@@ -214,7 +219,7 @@ export async function readExisting(
   }
 }
 
-/** Without this, a power cut may undo that a file in the folder of `path` was made or renamed. */
+/** Otherwise a power cut may undo that a file next to `path` was created or renamed. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path))
   await folder.sync().finally(() => folder.close())

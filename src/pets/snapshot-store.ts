@@ -1,4 +1,5 @@
 import type { Stats } from 'node:fs'
+import { setTimeout } from 'node:timers' // tests may replace the global
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { messageOf } from '../guards.ts'
 import type { Added, NewPet } from '../types.ts'
@@ -135,7 +136,7 @@ class SnapshotStore implements LocalStore {
   #openBatch(): Addition[] {
     const batch: Addition[] = []
     this.#enqueue(() => this.#write(batch)).catch(() => {
-      const reason = this.#files.isUncut ? 'outcome_unknown' : 'storage_failed'
+      const reason = this.#files.mayHoldRefusedPets ? 'outcome_unknown' : 'storage_failed'
       for (const { resolve } of batch) resolve({ ok: false, reason })
     })
     return batch
@@ -185,7 +186,7 @@ class SnapshotStore implements LocalStore {
       // Not awaited: the journal can be written meanwhile.
       this.#nextSnapshot ??= this.#files.prepare(this.values())
     })
-    await this.#nextSnapshot?.catch(() => {}) // #placeNext() meets and reports the failure
+    await this.#nextSnapshot?.catch(() => {}) // #placeNext() reports the failure
     await this.#enqueue(() => this.#placeNext())
   }
 

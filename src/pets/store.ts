@@ -20,15 +20,15 @@ export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 const PET_OVERHEAD = 100
 // V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
 const LONG = 1_000
-/** Characters of a page that is kept. */
-const MAX_KEPT = 16 * 2 ** 10
+/** Characters of a page that is cached. */
+const MAX_CACHED = 16 * 2 ** 10
 
 /** Bytes that several things take together, and their limit. */
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees at least this many bytes if it can, but none of the given store. */
-  makeRoom?(bytes: number, kept?: LocalStore): void
+  /** Frees at least this many bytes if it can, but none of `except`. */
+  makeRoom?(bytes: number, except?: LocalStore): void
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
@@ -37,20 +37,20 @@ export class MemoryStore implements LocalStore {
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  // As long as readListQuery() keeps the query. Without the last page: only that one changes.
-  #pages = new WeakMap<PageQuery, Page>()
-  readonly #keepsPages: boolean
+  // Cached as long as readListQuery() caches the query. The last page is not: it can change.
+  #cachedPages = new WeakMap<PageQuery, Page>()
+  readonly #cachesPages: boolean
   #isClosed = false
   #initialSize = 0
   #budget: Budget
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
-   * @param shared A budget with other stores. It does not count pages, so none are kept.
+   * @param shared A budget with other stores. It does not count pages, so none are cached.
    */
   constructor(maxBytes: number, report?: Report, shared?: Budget) {
     this.#report = report
-    this.#keepsPages = shared === undefined
+    this.#cachesPages = shared === undefined
     this.#budget = shared ?? { maxBytes, bytes: 0 }
   }
 
@@ -76,8 +76,8 @@ export class MemoryStore implements LocalStore {
   }
 
   page(query: PageQuery): Page {
-    const kept = this.#pages.get(query)
-    if (kept !== undefined) return kept
+    const cached = this.#cachedPages.get(query)
+    if (cached !== undefined) return cached
     const { limit, after, status = 'all' } = query
     const ids = this.#ids[status]
     const first = firstAbove(ids, after)
@@ -85,7 +85,7 @@ export class MemoryStore implements LocalStore {
     const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
-    if (this.#keepsPages && json.length <= MAX_KEPT) this.#pages.set(query, page)
+    if (this.#cachesPages && json.length <= MAX_CACHED) this.#cachedPages.set(query, page)
     return page
   }
 
@@ -93,7 +93,8 @@ export class MemoryStore implements LocalStore {
   add(pet: Seed): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    const isFirst = this.size === this.#initialSize // only for this one, others have to go
+    // Only for its first new pet may a store have others closed.
+    const isFirst = this.size === this.#initialSize
     if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(bytesOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
@@ -130,7 +131,7 @@ export class MemoryStore implements LocalStore {
     this.#ids = fresh.#ids
     this.#initialSize = this.size
     this.#grow(fresh.bytes - this.bytes)
-    this.#pages = new WeakMap()
+    this.#cachedPages = new WeakMap()
     return true
   }
 
@@ -141,7 +142,7 @@ export class MemoryStore implements LocalStore {
   close(): void {
     this.#isClosed = true
     this.#budget.bytes -= this.bytes
-    this.#budget = { maxBytes: this.maxBytes, bytes: this.bytes } // apart from the others
+    this.#budget = { maxBytes: this.maxBytes, bytes: this.bytes } // no longer shared
   }
 
   #grow(bytes: number): void {

@@ -15,13 +15,13 @@ const ANY_TEXT = rule('a string', isString)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 // The server sends these itself.
-const OWN_HEADER =
+const RESERVED_HEADER =
   /^(?:access-control-.*|cache-control|content-(?:length|type)|date|x-(?:content-.*|request-id))$/i
 // HTTP/2 refuses these, and HTTP/1.1 has its own.
 const HOP_BY_HOP = /^(?:(?:proxy-)?connection|keep-alive|te|trailer|transfer-encoding|upgrade)$/i
 
 function isFree(name: string): boolean {
-  return HEADER_NAME.test(name) && !OWN_HEADER.test(name) && !HOP_BY_HOP.test(name)
+  return HEADER_NAME.test(name) && !RESERVED_HEADER.test(name) && !HOP_BY_HOP.test(name)
 }
 
 const HEADERS = rule(
@@ -75,7 +75,7 @@ interface Pending {
   seen: number // requests that matched it, and that no earlier fault applied to
 }
 
-const HANG_UP = 'hang up' // why delays end
+const HANG_UP = 'hang up' // a reason to end delays: those requests get no response
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
@@ -108,7 +108,7 @@ export class Faults {
     return this.#pending.map(({ fault }) => structuredClone(fault))
   }
 
-  /** Drops the pending faults and ends running delays; a fault's delay ends in a hang-up. */
+  /** Drops the pending faults and ends running delays, those of faults in a hang-up. */
   clear(): void {
     this.#pending = []
     this.#endDelays()
@@ -132,8 +132,9 @@ export class Faults {
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    const isCutShort = signal.aborted && fault.delay !== undefined
-    if (fault.hangUp || isCutShort || signal.reason === HANG_UP) return undefined
+    // After clear(), only a delay of the option ends in a response; after hangUp(), none does.
+    const isHungUp = signal.reason === HANG_UP ? ms > 0 : fault.delay !== undefined
+    if (fault.hangUp || (signal.aborted && isHungUp)) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -173,8 +174,8 @@ const MESSAGE = 'A test asked for this fault'
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
   // Unless it is `done`, no operation runs for a garbled response, and no write for a cut one.
-  const replaces = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
-  if (status === undefined && !replaces) return undefined
+  const runsNothing = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
+  if (status === undefined && !runsNothing) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
   const usual = body === 'cut' ? 500 : 200 // a garbled response is no Error

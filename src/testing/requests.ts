@@ -1,4 +1,4 @@
-import { clearTimeout, setTimeout } from 'node:timers' // the globals may be fake
+import { clearTimeout, setTimeout } from 'node:timers' // tests may replace the globals
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
@@ -33,7 +33,7 @@ interface Wait {
 }
 
 /** The latest requests, limited in number and in size. */
-export class RequestLog {
+export class RequestRecorder {
   readonly #maxLength: number
   readonly #redact: (text: string) => string
   readonly #waits = new Set<Wait>()
@@ -44,7 +44,7 @@ export class RequestLog {
   readonly #budget: Budget
   #isClosed = false
 
-  /** @param budget Shared by several logs: bytes that they take together. */
+  /** @param budget Bytes that several recorders take together. */
   constructor(
     maxLength: number,
     redact: (text: string) => string,

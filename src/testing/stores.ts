@@ -6,7 +6,7 @@ import { isString, misuse, type Options } from '../options.ts'
 import type { Budget, LocalStore } from '../pets/store.ts'
 import type { Awaitable, GetPetState, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
-import type { RequestLog } from './requests.ts'
+import type { RequestRecorder } from './requests.ts'
 
 /** What a petstore has once, however many stores it has. */
 export interface Shared {
@@ -23,23 +23,23 @@ export interface Core extends Shared {
     isDraining: boolean
   }
   readonly faults: Faults
-  readonly requestLog: RequestLog
+  readonly recorder: RequestRecorder
   readonly service: Service
-  /** Of all keys. With them, only what needs no key is the petstore's own. */
+  /** With `storePerKey`, those of all keys. This core then serves only what needs no key. */
   readonly stores?: Stores
 }
 
 /** What belongs to a key. */
-export interface OfKey {
+export interface KeyScope {
   readonly redact: (text: string) => string
-  readonly place?: number // in the order of opening
+  readonly place?: number // of the key, in the order of opening
   readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
 /** Ends every delay, rejects every wait, and closes the store. */
-export function closeCore({ context, faults, requestLog }: Core): Awaitable<void> {
+export function closeCore({ context, faults, recorder }: Core): Awaitable<void> {
   faults.clear()
-  requestLog.close()
+  recorder.close()
   return context.store.close()
 }
 
@@ -47,20 +47,20 @@ export function closeCore({ context, faults, requestLog }: Core): Awaitable<void
 const STORE_OVERHEAD = 16 * 2 ** 10
 const CLOSED_FOR_ROOM = 'stores that were closed, the longest unused first, to make room for others'
 
-/** A store for each key, opened on first use; where there is no room, in place of others. */
+/** A store for each key, opened on first use. Where there is no room, it closes others. */
 export class Stores implements Budget {
   readonly maxBytes: number
-  bytes = 0 // of all pets, and what else a store takes
+  bytes = 0 // of all pets, and the overhead of each store
   readonly #shared: Shared
-  readonly #open: (own: OfKey) => Core
+  readonly #open: (scope: KeyScope) => Core
   readonly #newBytes: number // that a new store takes
   readonly #requestBudget: Budget
   readonly #cores = new Map<string, Core>() // by key, the longest unused first
   #opened = 0
   #isClosed = false
 
-  /** @param initialBytes Of the pets of a new store, for which there must be room. */
-  constructor(shared: Shared, initialBytes: number, open: (own: OfKey) => Core) {
+  /** @param initialBytes Of the pets of a new store, for which others make room. */
+  constructor(shared: Shared, initialBytes: number, open: (scope: KeyScope) => Core) {
     const { maxStore } = shared.options
     this.maxBytes = maxStore
     this.#shared = shared
@@ -68,7 +68,7 @@ export class Stores implements Budget {
     this.#newBytes = STORE_OVERHEAD + initialBytes
     // Drops requests of the longest unused key first.
     const makeRoom = () => {
-      for (const { requestLog } of this.#cores.values()) requestLog.dropOldest()
+      for (const { recorder } of this.#cores.values()) recorder.dropOldest()
     }
     this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
   }
@@ -101,7 +101,7 @@ export class Stores implements Budget {
     if (core === undefined) return
     this.#cores.delete(key)
     void closeCore(core)
-    core.requestLog.clear()
+    core.recorder.clear()
     this.bytes -= STORE_OVERHEAD
   }
 
@@ -110,11 +110,11 @@ export class Stores implements Budget {
     for (const core of this.#cores.values()) void closeCore(core)
   }
 
-  /** Closes the longest unused stores, except `kept`, until this many bytes are free. */
-  makeRoom(bytes: number, kept?: LocalStore): void {
+  /** Closes the longest unused stores, but `except`, until this many bytes are free. */
+  makeRoom(bytes: number, except?: LocalStore): void {
     for (const [key, { context }] of this.#cores) {
       if (this.bytes + bytes <= this.maxBytes) return
-      if (context.store === kept) continue
+      if (context.store === except) continue
       this.close(key)
       this.#shared.log.count('warn', CLOSED_FOR_ROOM)
     }
@@ -126,9 +126,9 @@ export class Stores implements Budget {
     if (!isString(key) || !keyring.isValid(key)) throw misuse(`key must be ${mustBe}`)
     this.makeRoom(this.#newBytes)
     // Where any key is valid, the keyring does not list it; nor once the keys are replaced.
-    const redactOwn = redactor([key])
+    const redactForKey = redactor([key])
     const core = this.#open({
-      redact: (text) => redactOwn(keyring.redact(text)),
+      redact: (text) => redactForKey(keyring.redact(text)),
       place: this.#opened,
       requestBudget: this.#requestBudget,
     })

@@ -10,10 +10,9 @@ import { AUTHORIZATION, FOLDER, load, OPTIONS } from './servers.ts'
 import { startBuilt, startFloor, startPeer } from './servers.ts'
 
 const { quick, node = '' } = OPTIONS
-const ROUNDS = quick ? 1 : 15
-const LOADINGS = quick ? 1 : 5
+const ROUNDS = quick ? 1 : 5
 const STARTS = quick ? 3 : 15
-const SECONDS = 1 // short, so that what else the machine does falls on all of a round
+const SECONDS = quick ? 1 : 2
 const CONNECTIONS = 32
 const FEW = 1_000
 const MANY = 1_000_000
@@ -196,7 +195,7 @@ async function measureOthers(): Promise<void> {
     import { readFileSync } from 'node:fs'
     import { startPetstore } from './dist/index.cjs'
     const snapshot = ${JSON.stringify(write(MANY, 'snapshot'))}
-    for (let round = 0; round <= ${LOADINGS}; round++) {
+    for (let round = 0; round <= ${ROUNDS}; round++) {
       const start = performance.now()
       JSON.parse(readFileSync(snapshot, 'utf8'))
       const middle = performance.now()

@@ -6,6 +6,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { isRecord } from '../../src/guards.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, folderOf, Random, SEED } from '../support.ts'
 import { RawConnection, send, start, startLogging } from '../support.ts'
@@ -309,6 +310,19 @@ describe('pipelined requests', within, () => {
   })
 })
 
+test('observers of node:http see the status of each response', async (t) => {
+  const petstore = await start(t)
+  const statuses: number[] = []
+  const observe = (message: unknown) => {
+    assert.ok(isRecord(message) && message['response'] instanceof ServerResponse)
+    statuses.push(message['response'].statusCode)
+  }
+  subscribe('http.server.response.finish', observe)
+  t.after(() => unsubscribe('http.server.response.finish', observe))
+  await assertNext(await open(t, petstore, get() + get('/v1/pets/9') + post()), 200, 404, 201)
+  assert.deepEqual(statuses, [200, 404, 201])
+})
+
 test('a tunnel that its client resets harms nobody', async (t) => {
   const petstore = await start(t)
   const tunnel = await ask(t, petstore, TUNNEL, '405 method_not_allowed')
@@ -316,14 +330,22 @@ test('a tunnel that its client resets harms nobody', async (t) => {
   await check(petstore, 'GET', '/livez', 200)
 })
 
-test('requests in flight are reset if they exceed the bound', within, async (t) => {
-  const petstore = await start(t, { delay: LONG }, { maxHeldBytes: 100_000 })
-  const idle = await ask(t, petstore, get('/livez'), 200)
-  const inFlight = Array.from({ length: 10 }, () => open(t, petstore, get()))
-  await Promise.race((await Promise.all(inFlight)).map(({ closed }) => closed))
-  await idle.write(get('/livez'))
-  await assertNext(idle, 200)
-})
+const LONG_HEADER = `X: ${'x'.repeat(15_000)}`
+const REFUSED = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 2', LONG_HEADER])
+for (const [what, bytes, maxHeldBytes] of [
+  ['requests in flight', get(), 100_000],
+  ['requests in flight with long headers', get('/v1/pets', LONG_HEADER), 300_000],
+  ['refused requests whose bodies are incomplete', `${REFUSED}{`, 300_000],
+] as const) {
+  test(`${what} are reset if they exceed the bound`, within, async (t) => {
+    const petstore = await start(t, { delay: LONG }, { maxHeldBytes })
+    const idle = await ask(t, petstore, get('/livez'), 200)
+    const large = Array.from({ length: 10 }, () => open(t, petstore, bytes))
+    await Promise.race((await Promise.all(large)).map(({ closed }) => closed))
+    await idle.write(get('/livez'))
+    await assertNext(idle, 200)
+  })
+}
 
 test('an idle connection keeps neither its latest request nor the response', async (t) => {
   const petstore = await start(t)

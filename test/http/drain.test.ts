@@ -59,7 +59,7 @@ describe('close()', within, () => {
     await once(unused.socket, 'connect')
     mockTimers(t, 'setInterval')
     const { closing } = await beginClose(petstore)
-    t.mock.timers.tick(new Limits().drainInterval)
+    t.mock.timers.tick(new Limits().idleCheckInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
     assert.equal(await closing, 0)
   })
@@ -72,7 +72,7 @@ describe('close()', within, () => {
     while (petstore.requests.length < 2) await turn()
     mockTimers(t, 'setInterval')
     const { closing } = await beginClose(petstore)
-    t.mock.timers.tick(new Limits().drainInterval)
+    t.mock.timers.tick(new Limits().idleCheckInterval)
     await idle.rest()
     for (let byte = 0; byte < 20; byte++) await sending.write('x')
     sending.socket.resume()
@@ -112,7 +112,7 @@ describe('close()', within, () => {
   }
   for (const [what, [bytes, expected]] of Object.entries(LATE)) {
     test(`answers ${what} that still comes on an idle connection, as its last`, async (t) => {
-      const petstore = await start(t, {}, { drainInterval: 600_000 })
+      const petstore = await start(t, {}, { idleCheckInterval: 600_000 })
       const connection = await openIdle(t, petstore)
       const { closing } = await beginClose(petstore)
       assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 503)
@@ -204,7 +204,7 @@ describe('beyond maxConnections', within, () => {
 
   test('the log says how many connections were dropped, once in ten seconds', async (t) => {
     const { petstore, logStream } = await startLogging(t, 'json', { maxConnections: 2 })
-    t.mock.timers.enable({ apis: ['setTimeout'] })
+    mockTimers(t, 'setTimeout')
     const server = await serverOf(t, petstore)
     await openIdle(t, petstore)
     for (let count = 0; count < 2; count++) await openInFlight(t, petstore)
@@ -239,7 +239,7 @@ test('a late request is answered, and keeps idle connections open for more', wit
   const { closing } = await beginClose(petstore)
   const checkIdle = () => {
     first.socket.write(get()) // which the server has not read yet
-    t.mock.timers.tick(new Limits().drainInterval)
+    t.mock.timers.tick(new Limits().idleCheckInterval)
   }
   setTimeout(checkIdle)
   await assertLast(first, 200)

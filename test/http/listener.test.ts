@@ -8,7 +8,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Answer, Expected, Sent } from '../support.ts'
-import { assertLast, assertNext, AUTHORIZATION, check, KEY, start } from '../support.ts'
+import { assertLast, assertNext, AUTHORIZATION, check, FakeStream, KEY } from '../support.ts'
+import { start } from '../support.ts'
 import { ask, BEARER, chunk, get, listen, open } from './raw.ts'
 import { post, postChunked, postHead, REX } from './raw.ts'
 
@@ -177,6 +178,24 @@ describe('the listener in a server of node:http', () => {
     assert.equal(await delayed.rest(), '')
     await check({ url }, 'GET', '/readyz', '503 not_ready')
     assert.equal((await check({ url }, 'GET', '/v1/pets', 200)).body, LIST)
+  })
+
+  test('says that the body was read before, and respects a response that was sent', async (t) => {
+    const logStream = new FakeStream()
+    const petstore = createPetstore({ apiKeys: [KEY], log: 'text', logStream })
+    const server = createServer(async (req, res) => {
+      for await (const _ of req); // like a parser of bodies
+      petstore.listener(req, res)
+      if (req.method === 'GET') res.writeHead(504).end() // like a time-out
+    })
+    const url = await listen(t, server)
+    petstore.inject({ operation: 'listPets', delay: 20 })
+    const connection = await open(t, { url }, post() + get())
+    await assertNext(connection, '400 bad_request', 504)
+    await petstore.log.flush()
+    assert.match(logStream.text, /error: Error: the body was read before/)
+    const statuses = petstore.requests.map(({ status }) => status)
+    assert.deepEqual(new Set(statuses), new Set([400, null]))
   })
 
   test('works after a mount that strips its prefix, and next to another petstore', async (t) => {

@@ -5,8 +5,8 @@ import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
-import { assertNext, bearer, check, FakeStream, KEY, RawConnection } from '../support.ts'
-import { send, startLogging } from '../support.ts'
+import { assertNext, bearer, check, FakeStream, KEY, mockTimers } from '../support.ts'
+import { RawConnection, send, startLogging } from '../support.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
 const FORWARDED = '203.0.113.9, 198.51.100.7'
@@ -243,7 +243,7 @@ test('redacts a key in a recorded body, with the escapes of JSON', async () => {
 })
 
 test('writes the lines of five milliseconds at once', async (t) => {
-  t.mock.timers.enable({ apis: ['setTimeout'] })
+  mockTimers(t, 'setTimeout')
   const { logStream, petstore } = createLogging()
   const { mock } = t.mock.method(logStream, 'write')
   for (let count = 0; count < 3; count++) {

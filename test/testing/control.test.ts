@@ -306,7 +306,7 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['RangeError', [0, { petId: 0 }], 'petId 0 must be an integer from 1 to 999999999999999'],
     ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000'],
     ['TypeError', [0, { path: '/' }], `options must not have 'path'; ${known}`],
-    ['TypeError', [0, [1]], 'options [ 1 ] must be an object, not an array'],
+    ['TypeError', [0, [1]], 'options must be an object, not an array'],
   ] as const) {
     const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, given)
     await assert.rejects(waiting, { name, code: 'invalid_option', message })
@@ -506,8 +506,8 @@ const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
-  ['TypeError', 'fault null must be an object, not an array', null],
-  ['TypeError', 'fault [ [Object] ] must be an object, not an array', [FAULT]],
+  ['TypeError', 'fault must be an object, not an array', null],
+  ['TypeError', 'fault must be an object, not an array', [FAULT]],
   ['TypeError', `operation undefined ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
