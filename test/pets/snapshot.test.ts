@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import { open as openFile, watch } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
@@ -407,6 +408,22 @@ test('says that a pet may have been added while it cannot be cut off the journal
   await failDisk(t, ['truncate', 'sync'])
   await assert.rejects(async () => store.reset([]), /EIO/)
   assert.deepEqual(await store.add(REX), FAILED) // never written
+})
+
+test('says that a pet may have been added while the journal cannot be removed', async (t) => {
+  const { store } = await openFiled(t, FILE)
+  await failDisk(t, ['datasync', 'truncate'])
+  const { unlink } = fs.promises
+  const { mock } = t.mock.method(fs.promises, 'unlink', async (path: string) => {
+    if (path.endsWith('.journal')) throw new Error('it fails')
+    await unlink(path)
+  })
+  syncBuiltinESMExports()
+  t.after(() => {
+    mock.restore()
+    syncBuiltinESMExports()
+  })
+  assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
 })
 
 test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
