@@ -6,8 +6,9 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
-// A generous estimate of a request and its response without their texts.
-const REQUEST_BYTES = 12 * 2 ** 10
+// A generous estimate of a request and its response without their texts. With an ordinary head,
+// 10,000 connections must stay within the bound.
+const REQUEST_BYTES = 4 * 2 ** 10
 
 export interface ServerOptions extends Limits {
   readonly maxConnections: number
@@ -89,9 +90,7 @@ class Connection implements ServerConnection {
     let bytes = this.socket.writableLength
     // The latest request is kept, too, if its response came before the end of its body.
     const kept = this.isIdle && this.latest ? [this.latest] : this.pending
-    for (const { arrived, headLength } of kept) {
-      bytes += REQUEST_BYTES + 2 * headLength + arrived.length
-    }
+    for (const { arrived, headBytes } of kept) bytes += REQUEST_BYTES + headBytes + arrived.length
     return bytes
   }
 

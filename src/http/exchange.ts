@@ -6,6 +6,8 @@ import { malformedProblem } from './malformed.ts'
 import { type Reply, respond } from './respond.ts'
 import type { Route } from './router.ts'
 
+const STRING_BYTES = 64 // a generous estimate of what a string takes besides its characters
+
 /** A connection of HttpServer, as its exchanges see it. */
 export interface ServerConnection {
   readonly keepAlive: number // milliseconds that it is kept while it is idle
@@ -22,7 +24,7 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   content: Buffer | undefined
-  readonly headLength: number // in characters, each of which takes up to two bytes
+  readonly headBytes: number // about, in memory
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   // Undefined where a user's own http or http2 server calls `petstore.listener`.
@@ -40,9 +42,9 @@ export class Exchange implements Received {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
-    let headLength = this.head.target.length
-    for (const text of req.rawHeaders) headLength += text.length
-    this.headLength = headLength
+    let headBytes = this.head.target.length
+    for (const text of req.rawHeaders) headBytes += STRING_BYTES + text.length
+    this.headBytes = headBytes
     this.#service = service.pick?.(this.head) ?? service
     this.#service.begin?.(this.head)
     this.#connection = connection
@@ -123,7 +125,8 @@ export class Exchange implements Received {
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
-    if (this.#isOver || res.headersSent) return // by middleware of a user's server
+    if (this.#isOver) return
+    if (res.headersSent) return this.end() // a user's server has responded itself
     if (reply === undefined || req.socket.destroyed) {
       req.socket.destroy()
       return this.end()

@@ -298,7 +298,7 @@ describe('pipelined requests', within, () => {
   })
 
   test('are reset if they hold the most when all together exceed the bound', async (t) => {
-    const petstore = await start(t, {}, { maxHeldBytes: 2_000_000 }) // 100 hold about 1.2 MB
+    const petstore = await start(t, {}, { maxHeldBytes: 800_000 }) // 100 hold about 0.5 MB
     petstore.inject({ operation: 'listPets', delay: LONG, times: 'always' })
     const small = await open(t, petstore, get() + get())
     const large = [await open(t, petstore, PIPELINE), await open(t, petstore, PIPELINE)]
@@ -333,9 +333,9 @@ test('a tunnel that its client resets harms nobody', async (t) => {
 const LONG_HEADER = `X: ${'x'.repeat(15_000)}`
 const REFUSED = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 2', LONG_HEADER])
 for (const [what, bytes, maxHeldBytes] of [
-  ['requests in flight', get(), 100_000],
-  ['requests in flight with long headers', get('/v1/pets', LONG_HEADER), 300_000],
-  ['refused requests whose bodies are incomplete', `${REFUSED}{`, 300_000],
+  ['requests in flight', get(), 40_000],
+  ['requests in flight with long headers', get('/v1/pets', LONG_HEADER), 120_000],
+  ['refused requests whose bodies are incomplete', `${REFUSED}{`, 120_000],
 ] as const) {
   test(`${what} are reset if they exceed the bound`, within, async (t) => {
     const petstore = await start(t, { delay: LONG }, { maxHeldBytes })
@@ -366,7 +366,7 @@ test('an idle connection keeps neither its latest request nor the response', asy
 })
 
 test('a body counts while its request is delayed and another one waits', within, async (t) => {
-  const petstore = await start(t, { delay: 600_000 }, { maxHeldBytes: 100_000 })
+  const petstore = await start(t, { delay: 600_000 }, { maxHeldBytes: 115_000 })
   const body = JSON.stringify({ name: 'x'.repeat(60_000), categoryId: 1 })
   const connections = await Promise.all([1, 2].map(() => open(t, petstore, post(body) + get())))
   await Promise.race(connections.map(({ closed }) => closed))
@@ -386,7 +386,7 @@ test('close() ends although each connection brings another one', within, async (
 
 describe('an incomplete body', within, () => {
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
-    const petstore = await start(t, {}, { maxHeldBytes: 140_000 })
+    const petstore = await start(t, {}, { maxHeldBytes: 115_000 })
     const openWith = async (size: number) => {
       const connection = await ask(t, petstore, postHead(60_500, 'Expect: 100-continue'), 100)
       await connection.write('x'.repeat(size))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect, Server } from 'node:net'
+import { syncBuiltinESMExports } from 'node:module'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Limits } from '../../src/http/limits.ts'
@@ -213,6 +214,7 @@ describe('beyond maxConnections', within, () => {
     server.emit('error', new Error('accept EMFILE'))
     t.mock.timers.tick(10_000)
     t.mock.timers.reset()
+    syncBuiltinESMExports()
     await petstore.close()
     const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
     assert.deepEqual(warnings, [
