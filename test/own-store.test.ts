@@ -207,3 +207,27 @@ test('it is closed once, after the last request', async () => {
   const closing = createPetstore({ store: broken }).close()
   await assert.rejects(closing, { code: 'storage_failed', message: 'the disk is on fire' })
 })
+
+test('a reset hangs up on delayed requests that come while the store takes its time', async () => {
+  await using petstore = createPetstore({ store: new SlowStore(), delay: 600_000 })
+  const resetting = petstore.reset()
+  const late = petstore.fetch(`${petstore.url}/pets`, petstore)
+  await Promise.all([resetting, assert.rejects(late, { message: 'fetch failed' })])
+})
+
+test('a reset leaves the response of a fault that is done and has no delay', async () => {
+  await using petstore = createPetstore({ store: new SlowStore() })
+  petstore.inject({ operation: 'createPet', done: true, status: 503 })
+  const headers = { ...petstore.headers, 'content-type': 'application/json' }
+  const reply = petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers, body: BODY })
+  while (petstore.pendingFaults.length > 0) await nextTurn()
+  await petstore.reset()
+  assert.equal((await reply).status, 503)
+})
+
+test('the error of a failed reset has the error of the store as its cause', async () => {
+  const cause = new Error('the disk is on fire')
+  const store = Object.assign(new SlowStore(), { reset: () => Promise.reject(cause) })
+  await using petstore = createPetstore({ store })
+  await assert.rejects(petstore.reset(), { code: 'storage_failed', message: cause.message, cause })
+})

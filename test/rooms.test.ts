@@ -134,8 +134,8 @@ describe('the code', () => {
     assert.ok(bytes <= 73_557, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 12,209 lines', () => {
+  test('of test/ has at most 12,273 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 12_209, `${total} lines`)
+    assert.ok(total <= 12_273, `${total} lines`)
   })
 })

@@ -338,7 +338,9 @@ for (const [what, bytes, maxHeldBytes] of [
   ['refused requests whose bodies are incomplete', `${REFUSED}{`, 120_000],
 ] as const) {
   test(`${what} are reset if they exceed the bound`, within, async (t) => {
-    const petstore = await start(t, { delay: LONG }, { maxHeldBytes })
+    // Nothing else closes them.
+    const limits = { maxHeldBytes, requestTimeout: LONG, stallTimeout: LONG }
+    const petstore = await start(t, { delay: LONG, keepAlive: LONG }, limits)
     const idle = await ask(t, petstore, get('/livez'), 200)
     const large = Array.from({ length: 10 }, () => open(t, petstore, bytes))
     await Promise.race((await Promise.all(large)).map(({ closed }) => closed))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { openLog } from '../../src/http/log.ts'
 import { createPetstore } from '../../src/petstore.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
 import { assertNext, bearer, check, FakeStream, KEY, mockTimers } from '../support.ts'
@@ -359,4 +360,31 @@ test('logs only the bytes that were sent of a body that is cut', async (t) => {
   const half = JSON.stringify({ code: 'injected_fault', message: '', status: 500 }).length >> 1
   const bytes = Array.from(logStream.text.matchAll(/"bytes":(\d+)/g), ([, one]) => Number(one))
   assert.deepEqual(bytes, [half, half])
+})
+
+test('ends the log for a stream that was destroyed, and says so once', async (t) => {
+  const { mock } = t.mock.method(console, 'error', () => {})
+  const { logStream, petstore } = createLogging()
+  logStream.destroy()
+  for (const line of ['one', 'two']) {
+    petstore.log.event('info', line)
+    await petstore.log.flush()
+  }
+  assert.equal(mock.callCount(), 1)
+})
+
+test('a flush starts the ten seconds between two reports anew', (t) => {
+  mockTimers(t, 'setTimeout')
+  const logStream = new FakeStream()
+  const log = openLog('text', logStream, (text) => text)
+  const pass = (ms: number) => [ms, 10].forEach((some) => t.mock.timers.tick(some))
+  log.count('warn', 'one')
+  pass(5_000)
+  log.count('warn', 'two')
+  void log.flush()
+  log.count('warn', 'three')
+  pass(9_000)
+  assert.doesNotMatch(logStream.text, /three/)
+  pass(1_000)
+  assert.match(logStream.text, /three: 1\n/)
 })

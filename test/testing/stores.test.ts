@@ -208,6 +208,16 @@ test('a wait for the requests of any key ends with the petstore, or is refused l
 })
 
 describe('where the stores share --max-store', () => {
+  test('the requests of a closed store no longer count', async () => {
+    await using petstore = createPetstore({ storePerKey: true, maxStore: 1_000_000 })
+    for (let at = 0; at < 40; at++) {
+      const worker = petstore.of(`the-key-of-worker-${at}`)
+      await worker.fetch(`${worker.url}/pets?${'x'.repeat(5_000)}`, worker)
+      assert.equal(worker.requests.length, 1)
+      await worker.close()
+    }
+  })
+
   test('the longest unused makes room for another, and the log counts them', async (t) => {
     const options = { ...PER_KEY, journal: 0, maxStore: 3 * STORE_BYTES }
     const { petstore, logStream } = await startLogging(t, 'json', options)
