@@ -11,7 +11,7 @@ import { pid } from 'node:process'
 import { describe, test, type TestContext } from 'node:test'
 import { main } from '../src/cli.ts'
 import { DEFAULTS } from '../src/options.ts'
-import { type Ended, FakeProcess, run, serve } from './executable.ts'
+import { ended, type Ended, FakeProcess, run, serve } from './executable.ts'
 import { ask, listen, postHead, REX } from './http/raw.ts'
 import { Running } from './process.ts'
 import { assertLast, check, portOf, type RawConnection, send, start } from './support.ts'
@@ -21,9 +21,6 @@ const { version }: { version: string } = JSON.parse(readFileSync('package.json',
 const interfaces = Object.values(networkInterfaces()).flat()
 const hasNoIpv6 = interfaces.every((some) => some?.address !== '::1')
 const others = interfaces.filter((some) => some?.internal === false && some.family === 'IPv4')
-const ended = (status: number, line: string): Ended => {
-  return { status, stdout: '', stderr: `petstore-server: ${line}\n` }
-}
 const greetingOf = (url: string) => `Petstore ${version} listens on ${url}\n`
 
 async function statusWith(petstore: { url: string }, key = KEY): Promise<number> {

@@ -42,6 +42,11 @@ export interface Ended {
   stderr: string
 }
 
+/** What remains of a run that failed with a line. */
+export function ended(status: number, line: string): Ended {
+  return { status, stdout: '', stderr: `petstore-server: ${line}\n` }
+}
+
 export async function run(args: readonly string[], env: Environment = {}): Promise<Ended> {
   const process = new FakeProcess()
   for (const stream of [process.stdout, process.stderr])
