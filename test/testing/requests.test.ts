@@ -37,6 +37,7 @@ type Row = [
 const json = (body: string) => ({ headers: TYPE, body })
 const plain = { headers: { 'content-type': 'text/plain' }, body: REX }
 const wrongKey = { headers: { ...TYPE, authorization: 'Bearer wrong-key' }, body: REX }
+const noBearer = { headers: { authorization: KEY } }
 const named = { headers: { 'x-request-id': 'id-7', 'x-more': 'a, b' } }
 const absolute = 'http://any.example/v1/pets?limit=1'
 
@@ -49,6 +50,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'no body of another media type': ['POST', '/v1/pets', 'createPet', 415, plain],
   'no body that is too large': ['POST', '/v1/pets', 'createPet', 413, json('x'.repeat(200))],
   'no body without a valid key': ['POST', '/v1/pets', 'createPet', 401, wrongKey],
+  'no credentials': ['GET', '/v1/pets', 'listPets', 401, noBearer],
   'a method that is not allowed': ['PUT', '/v1/pets/1', null, 405, json(REX)],
   'headers of any name': ['GET', '/v1/pets/7', 'getPet', 404, named],
   orders: ['GET', '/v1/store/orders', 'listOrders', 501],
@@ -79,10 +81,8 @@ for (const [name, row] of Object.entries(ROWS)) {
   })
 }
 
-test('malformed requests are recorded, but neither probes nor garbage', async (t) => {
+test('malformed requests are recorded, but no garbage', async (t) => {
   const petstore = await start(t)
-  for (const path of ['/livez', '/readyz']) await send(petstore, 'GET', path)
-  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), /; none came$/)
   for (const bytes of [
     'garbage\r\n\r\n',
     'GET /v1/pets HTTP/1.1\r\nHost: x\r\nX: \0\r\n\r\n',
@@ -138,8 +138,8 @@ test('requests that wait in a pipeline are in flight, and keep their place', asy
   await send(petstore, 'GET', '/v1/pets?c')
   const miss = petstore.waitForRequests(2, { timeout: 0 })
   await assert.rejects(miss, /\?a in flight\n.*\?b in flight\n.*\?c 200/)
-  petstore.clearFaults()
-  await client.read().catch(() => {})
+  client.socket.destroy()
+  petstore.clearFaults() // ends the delay: while requests wait, the socket is not read
   await petstore.waitForRequests(3, { timeout: 600_000 })
   assert.deepEqual(queries(petstore), ['a', 'b', 'c'])
 })
@@ -184,17 +184,6 @@ test('a client that leaves ends its request at once, and its operation goes on',
   assert.equal(petstore.requests.length, 1)
   await petstore.close()
   assert.equal(logStream.text.match(/createPet/g)?.length, 1)
-})
-
-test('the requests that wait in a pipeline are recorded when the client has left', async (t) => {
-  const petstore = await start(t)
-  petstore.inject({ operation: 'listPets', delay: 600_000 })
-  const client = await open(t, petstore, get('/v1/pets?1') + get('/v1/pets?2') + get('/v1/pets?3'))
-  while (petstore.pendingFaults.length > 0) await turn()
-  client.socket.destroy()
-  petstore.clearFaults() // ends the delay: while requests wait, the socket is not read
-  await petstore.waitForRequests(3, { timeout: 600_000 })
-  assert.deepEqual(queries(petstore), ['1', '2', '3'])
 })
 
 test('requests after the last one of a connection get no response', async (t) => {
@@ -305,14 +294,6 @@ test('keys that are words of its own JSON do not spoil a recorded request', asyn
   const [{ operation, headers, body } = assert.fail()] = requests(petstore)
   assert.deepEqual([operation, headers['content-type']], ['createPet', 'application/json'])
   assert.equal(body, '"\nabcdefgh\0abc [key]')
-})
-
-test('Authorization is not recorded, whatever it is', async (t) => {
-  const petstore = await start(t)
-  for (const authorization of [AUTHORIZATION, 'Bearer wrong-key', 'Basic YTpi', KEY, 'x'])
-    await send(petstore, 'GET', '/v1/pets', { headers: { authorization } })
-  const seen = petstore.requests.map(({ headers }) => headers['authorization'])
-  assert.deepEqual(seen, Array(5).fill('[redacted]'))
 })
 
 test('the option journal limits the recorded requests, 1,000 by default', async () => {
