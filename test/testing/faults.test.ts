@@ -1,10 +1,10 @@
 // Faults: the requests that a test chose fail as it asked, through either door; no others do.
 import assert from 'node:assert/strict'
-import { test, type TestContext } from 'node:test'
+import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore, type Fault, type OperationId, type Petstore } from '../../src/index.ts'
 import { get, open, post, REX } from '../http/raw.ts'
-import { check, JSON_HEADERS, KEY, send, start, untilInFlight } from '../support.ts'
+import { check, JSON_HEADERS, KEY, send, start } from '../support.ts'
 
 const BOTH = ['over a socket', 'in process'] as const
 type Door = (typeof BOTH)[number]
@@ -68,8 +68,9 @@ const HALF_A_LIST = `200 - ${cut(`[${TOM}]`)}`
 const HALF_OF_BOTH = `200 - ${cut(`[${TOM},${ADDED}]`)}`
 
 const ANY = { operation: '*' } as const
+const DONE = { ...ANY, done: true } as const
 /** What the client of a create sees, and the client of a list if it sees something else. */
-const EFFECTS: Readonly<Record<string, [fault: Fault, ...seen: string[]]>> = {
+const EFFECTS: Readonly<Record<string, [fault: Fault, create: string, list?: string]>> = {
   'the greatest status, which has no name': [{ ...ANY, status: 599 }, `599 - ${INJECTED(599)}`],
   'a 503 with Retry-After': [{ ...ANY, status: 503, retryAfter: 7 }, `503 7 ${INJECTED(503)}`],
   'a 429 with Retry-After: 0': [{ ...ANY, status: 429, retryAfter: 0 }, `429 0 ${INJECTED(429)}`],
@@ -94,43 +95,31 @@ const EFFECTS: Readonly<Record<string, [fault: Fault, ...seen: string[]]>> = {
     { ...ANY, status: 502, body: 'garbled', message: '<h1>Bad Gateway</h1>' },
     '502 - <h1>Bad Gateway</h1>',
   ],
+  // The operation is carried out first.
+  'a hang-up with done': [{ ...DONE, hangUp: true }, HUNG_UP],
+  'a status with done': [{ ...DONE, status: 503, retryAfter: 0 }, `503 0 ${INJECTED(503)}`],
+  'a delay with done': [{ ...DONE, delay: 1 }, CREATED, LISTED],
+  'half of it with done': [{ ...DONE, body: 'cut' }, `201 - ${cut(ADDED)}`, HALF_OF_BOTH],
+  'a garbled body with done': [
+    { ...DONE, body: 'garbled' },
+    `201 - ${GARBLED}`,
+    `200 - ${GARBLED}`,
+  ],
+  'half an Error with done': [{ ...DONE, body: 'cut', status: 500 }, CUT],
 }
 
-/** The same for a fault whose operations are carried out. */
-const DONE_EFFECTS: typeof EFFECTS = {
-  'a hang-up': [{ ...ANY, hangUp: true }, HUNG_UP],
-  'a status': [{ ...ANY, status: 503, retryAfter: 0 }, `503 0 ${INJECTED(503)}`],
-  'a delay': [{ ...ANY, delay: 1 }, CREATED, LISTED],
-  'half of it': [{ ...ANY, body: 'cut' }, `201 - ${cut(ADDED)}`, HALF_OF_BOTH],
-  'a garbled body': [{ ...ANY, body: 'garbled' }, `201 - ${GARBLED}`, `200 - ${GARBLED}`],
-  'half an Error': [{ ...ANY, body: 'cut', status: 500 }, CUT],
-}
-
-for (const [name, [fault, ...seen]] of Object.entries(EFFECTS)) {
-  test(`a fault replaces the response by ${name}, over a socket and in process`, async (t) => {
-    for (const door of BOTH) await assertEffect(t, fault, seen, door)
+for (const [name, [fault, create, list = create]] of Object.entries(EFFECTS)) {
+  test(`a fault replaces the response by ${name}, through both doors`, async (t) => {
+    for (const door of BOTH) {
+      const petstore = await start(t, { pets: PETS, controlPort: 0 })
+      await inject(petstore, { ...fault, times: 2 }, door)
+      assert.equal(await observe(call(petstore, 'createPet', door)), create, door)
+      assert.equal(await observe(call(petstore, 'listPets', door)), list, door)
+      assert.deepEqual(petstore.pendingFaults, [])
+      assert.equal(petstore.pets.length, fault.done || create === CREATED ? 2 : 1)
+      assert.match(await observe(call(petstore, 'createPet', door)), /^201 /)
+    }
   })
-}
-
-for (const [name, [fault, ...seen]] of Object.entries(DONE_EFFECTS)) {
-  test(`done: true adds the pet and answers by ${name}, through both doors`, async (t) => {
-    for (const door of BOTH) await assertEffect(t, { ...fault, done: true }, seen, door)
-  })
-}
-
-async function assertEffect(
-  t: TestContext,
-  fault: Fault,
-  [create = '', list = create]: string[],
-  door: Door,
-): Promise<void> {
-  const petstore = await start(t, { pets: PETS, controlPort: 0 })
-  await inject(petstore, { ...fault, times: 2 }, door)
-  assert.equal(await observe(call(petstore, 'createPet', door)), create, door)
-  assert.equal(await observe(call(petstore, 'listPets', door)), list, door)
-  assert.deepEqual(petstore.pendingFaults, [])
-  assert.equal(petstore.pets.length, fault.done || create === CREATED ? 2 : 1)
-  assert.match(await observe(call(petstore, 'createPet', door)), /^201 /)
 }
 
 test('the headers of a fault are sent as they are, through both doors', async (t) => {
@@ -253,18 +242,6 @@ test('the option `delay` delays every operation, faults too, and nothing else', 
   const seen = (await Promise.all(delayed)).join('\n')
   assert.match(seen, /^503 .*\nfetch failed.*\n404 .*\n501 .*$/)
 })
-
-for (const door of BOTH) {
-  test(`reset() hangs up on what the option \`delay\` delays, ${door}`, async (t) => {
-    const petstore = await start(t, { delay: 600_000, pets: PETS })
-    const delayed = observe(call(petstore, 'createPet', door))
-    await untilInFlight(petstore)
-    await petstore.reset()
-    assert.match(await delayed, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
-    assert.deepEqual(petstore.pets, [{ id: 1, ...PETS[0] }])
-    assert.deepEqual(petstore.requests, [])
-  })
-}
 
 test('a range as the option `delay` delays each request by a different time', async () => {
   const petstore = createPetstore({ apiKeys: [KEY], delay: [0, 1_000] })
