@@ -28,14 +28,8 @@ async function statusWith(petstore: { url: string }, key = KEY): Promise<number>
 }
 
 /** A request that the server is still waiting for: its head is read, its body not sent. */
-async function openRequest(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
-  const connection = await ask(t, petstore, postHead(REX.length, 'Expect: 100-continue'), 100)
-  return connection
-}
-
-async function stopsListening(petstore: { url: string }): Promise<void> {
-  const listens = () => statusWith(petstore).then(Boolean, () => false)
-  while (await listens());
+function openRequest(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
+  return ask(t, petstore, postHead(REX.length, 'Expect: 100-continue'), 100)
 }
 
 test('the image is labelled with the version of the package', () => {
@@ -389,7 +383,8 @@ test('one signal cuts off the drain after a --drain-delay that ended by itself',
   const petstore = await serve(t, ['--api-key', KEY, '--drain', '86400', '--drain-delay', '1'])
   await openRequest(t, petstore)
   petstore.process.emit('SIGTERM')
-  await stopsListening(petstore)
+  const listens = () => statusWith(petstore).then(Boolean, () => false)
+  while (await listens());
   petstore.process.emit('SIGTERM')
   assert.equal(await petstore.status, 1)
 })

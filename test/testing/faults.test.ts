@@ -100,11 +100,7 @@ const EFFECTS: Readonly<Record<string, [fault: Fault, create: string, list?: str
   'a status with done': [{ ...DONE, status: 503, retryAfter: 0 }, `503 0 ${INJECTED(503)}`],
   'a delay with done': [{ ...DONE, delay: 1 }, CREATED, LISTED],
   'half of it with done': [{ ...DONE, body: 'cut' }, `201 - ${cut(ADDED)}`, HALF_OF_BOTH],
-  'garbled text with done': [
-    { ...DONE, body: 'garbled' },
-    `201 - ${GARBLED}`,
-    `200 - ${GARBLED}`,
-  ],
+  'garbled text with done': [{ ...DONE, body: 'garbled' }, `201 - ${GARBLED}`, `200 - ${GARBLED}`],
   'half an Error with done': [{ ...DONE, body: 'cut', status: 500 }, CUT],
 }
 
