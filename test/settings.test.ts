@@ -338,36 +338,26 @@ test('a seed is an array of NewPet, exact over int64, and wins over --demo', asy
   }
 })
 
-test('a file without a key or with an invalid one is rejected, and no key shown', async () => {
-  for (const [content, why] of [
-    ['# first-key\n\n', 'must hold at least one key'],
-    ['a-good-key\n\nshorter', invalidIn(3)],
-    ['first-key second-key', invalidIn(1)],
-  ] as const)
-    await assertRejected('--api-keys-file', temporaryFile(content), why)
-})
-
-test('a seed that is not an array of NewPet is rejected', async () => {
-  const why = 'in item 2, name must .*; categoryId is required .*; status must be .*\n'
-  for (const [content, reason] of [
-    ['[] []', '.'],
-    [REX, '.'],
-    [`[${REX},{"name":2,"status":"lost"}]`, why],
-  ] as const) {
-    const message = new RegExp(` must hold a JSON array of NewPet: ${reason}`)
-    await assertRejected('--seed', temporaryFile(content), message)
-  }
-})
-
-test('a file of keys and a seed must be a regular file of UTF-8', async () => {
-  for (const [path, why] of [
-    ['', 'ENOENT'],
-    ['/no/such/file', 'ENOENT'],
-    [tmpdir(), 'it is not a regular file'], // cli.test.ts has a pipe
-    [temporaryFile(Buffer.of(0x5b, 0xff)), 'utf-8'],
-  ] as const) {
-    const message = new RegExp(` must be a file of UTF-8 text that can be read: .*${why}`)
-    for (const flag of ['--api-keys-file', '--seed']) await assertRejected(flag, path, message)
+test('a file that holds no keys, or no seed, is rejected, and no key shown', async () => {
+  const unreadable = (why: string) =>
+    new RegExp(` must be a file of UTF-8 text that can be read: .*${why}`)
+  const noSeed = (why: string) => new RegExp(` must hold a JSON array of NewPet: ${why}`)
+  const all = 'in item 2, name must .*; categoryId is required .*; status must be .*\n'
+  const files: [path: string, ofKeys: string | RegExp, ofSeed?: RegExp][] = [
+    ['', unreadable('ENOENT')],
+    ['/no/such/file', unreadable('ENOENT')],
+    [tmpdir(), unreadable('it is not a regular file')], // cli.test.ts has a pipe
+    [temporaryFile(Buffer.of(0x5b, 0xff)), unreadable('utf-8')],
+    [temporaryFile('# first-key\n\n'), 'must hold at least one key', noSeed('.')],
+    [temporaryFile('a-good-key\n\nshorter'), invalidIn(3), noSeed('.')],
+    [temporaryFile('first-key second-key'), invalidIn(1), noSeed('.')],
+    [temporaryFile('[] []'), invalidIn(1), noSeed('.')],
+    [temporaryFile(REX), invalidIn(1), noSeed('.')],
+    [temporaryFile(`[${REX},{"name":2,"status":"lost"}]`), invalidIn(1), noSeed(all)],
+  ]
+  for (const [path, ofKeys, ofSeed = ofKeys] of files) {
+    await assertRejected('--api-keys-file', path, ofKeys)
+    await assertRejected('--seed', path, ofSeed)
   }
 })
 
