@@ -102,25 +102,19 @@ test('beyond loopback, the controls serve any Host, but no web page', async (t) 
 
 test('GET / lists the controls: each takes its methods and no other', async (t) => {
   const { call } = await startControls(t)
-  const methodsOf: Record<string, string[]> = {
-    '/': ['GET'],
-    '/reset': ['POST'],
-    '/pets': ['GET', 'POST'],
-    '/requests': ['GET', 'DELETE'],
-    '/faults': ['GET', 'POST', 'DELETE'],
-    '/get-pet': ['PUT'],
-  }
   const { body, headers } = await call('GET', '/')
   assert.equal(headers['cache-control'], 'no-store')
-  const expected = Object.entries(methodsOf).flatMap(([path, methods]) =>
-    methods.map((method) => ({ method, path })),
-  )
-  assert.deepEqual(JSON.parse(body), expected)
-  for (const [path, methods] of Object.entries(methodsOf)) {
-    const allowed = [...methods, 'OPTIONS', ...(methods.includes('GET') ? ['HEAD'] : [])].sort()
+  const listed: { method: string; path: string }[] = JSON.parse(body)
+  const all = `GET / POST /reset GET /pets POST /pets GET /requests DELETE /requests
+    GET /faults POST /faults DELETE /faults PUT /get-pet`
+  assert.deepEqual(listed.flatMap(Object.values), words(all))
+  for (const { path } of listed) {
+    const methods = listed.filter((one) => one.path === path).map(({ method }) => method)
+    if (methods.includes('GET')) methods.push('HEAD')
+    const allow = [...methods, 'OPTIONS'].sort().join(', ')
     for (const [method, status] of Object.entries({ OPTIONS: 204, PATCH: 405 })) {
       const answer = await call(method, path)
-      assert.deepEqual([answer.status, answer.headers.allow], [status, allowed.join(', ')])
+      assert.deepEqual([answer.status, answer.headers.allow], [status, allow])
     }
   }
 })
@@ -436,10 +430,6 @@ test('ids of restored pets must all be there and ascend', async (t) => {
     await assert.rejects(reset, { name: 'TypeError', code: 'invalid_pet', message })
     assert.deepEqual(petstore.pets, [{ id: 1, ...TOM }])
   }
-  const message = `pets must be an array of NewPet: in item 2, ${NONE_HAS}`
-  const adding = petstore.add([TOM, first])
-  await assert.rejects(adding, { name: 'TypeError', code: 'invalid_pet', message })
-  assert.equal(petstore.pets.length, 1)
   assert.deepEqual([petstore.requests.length, petstore.pendingFaults.length], [1, 1])
 })
 

@@ -246,10 +246,8 @@ test('no valid key is in a recorded request, encoded or not, rotated in or not',
     }
   }
   assert.equal(petstore.requests.length, 8 * keys.length)
-  assert.deepEqual(petstore.requests[1]?.violations, [
-    'unknown parameter "[key]"',
-    'unknown member "[key]"',
-  ])
+  const violations = 'unknown parameter "[key]"; unknown member "[key]"'
+  assert.equal(petstore.requests[1]?.violations.join('; '), violations)
   for (const { duration: _, operation: __, ...rest } of petstore.requests) {
     const escaped = JSON.stringify(rest).replace(/%(?![0-9a-f]{2})/g, '%25')
     const shown = decodeURIComponent(escaped).toLowerCase()
