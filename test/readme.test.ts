@@ -35,11 +35,9 @@ test('README.md has at most 200 lines of at most 110 characters', () => {
 })
 
 function anchorsOf(path: string): string[] {
-  const headings =
-    read(path)
-      .toLowerCase()
-      .match(/(?<=^#+ ).*$/gm) ?? []
-  return headings.map((text) => text.replace(/[^\w\s-]/g, '').replaceAll(' ', '-'))
+  const text = read(path).toLowerCase()
+  const headings = text.match(/(?<=^#+ ).*$/gm) ?? []
+  return headings.map((one) => one.replace(/[^\w\s-]/g, '').replaceAll(' ', '-'))
 }
 
 test('every relative link leads to a file or a heading in it, and every path exists', () => {
@@ -111,11 +109,9 @@ test('the first example runs as it stands', async () => {
 
 test('the examples in the comments of the public types run as they stand', async () => {
   const files = ['src/petstore.ts', 'src/types.ts', 'src/store-types.ts'].map(read)
-  const comments = files.flatMap((text) => text.match(/(?<=@example\s)[^]*?(?=\n *\*\/)/g) ?? [])
-  assert.equal(comments.length, files.join('').split('@example').length - 1)
-  const blocks = comments.map(
-    (text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`,
-  )
+  const texts = files.flatMap((text) => text.match(/(?<=@example\s)[^]*?(?=\n *\*\/)/g) ?? [])
+  assert.equal(texts.length, files.join('').split('@example').length - 1)
+  const blocks = texts.map((text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`)
   const code = `
     import { createServer } from 'node:http'
     import { createPetstore, startPetstore } from '${new URL('../src/index.ts', import.meta.url)}'

@@ -114,10 +114,7 @@ const SWITCHES: Record<string, readonly [on: Effect, off: Effect]> = {
   '--no-page': [lists('/'), answers(404, 'GET', '/')],
   '--strict': [answers(400, 'GET', '/v1/pets?statsu=sold'), lists('/v1/pets?statsu=sold')],
   // testing/stores.test.ts shows what it does.
-  '--store-per-key': [
-    logs('valid keys: 1, pets in each store: 0'),
-    logs('valid keys: 1, pets in memory: 0'),
-  ],
+  '--store-per-key': [logs('keys: 1, pets in each store: 0'), logs('keys: 1, pets in memory: 0')],
 }
 
 function variableOf(flag: string): string {

@@ -59,21 +59,10 @@ test('parseJson() reads a long number among 60,000 short ones and at a depth of 
 })
 
 const STRINGS = [
-  LONG,
-  `-${LONG}`,
-  '1.50',
-  '1e5',
+  ...words(`${LONG} -${LONG} 1.50 1e5 " \\ \\\\ \\"${LONG}\\" ",${LONG}," ${LONG}\\ true${LONG}`),
+  ...words(`{"a":${LONG},"b":"\\"${LONG}"} [1.0,${LONG}]`),
   `${LONG} "${LONG}" ${LONG}`,
   `\n${LONG}\t${LONG}\u0000`,
-  '"',
-  '\\',
-  '\\\\',
-  `\\"${LONG}\\"`,
-  `",${LONG},"`,
-  `${LONG}\\`,
-  `{"a":${LONG},"b":"\\"${LONG}"}`,
-  `[1.0,${LONG}]`,
-  `true${LONG}`,
 ]
 
 test('parseJson() says why a text is not JSON without quoting it', () => {
@@ -120,13 +109,11 @@ function randomJson(random: Random, depth = 0): { text: string; value: unknown }
     random.pick([string.replaceAll('\\', ''), 'a', '7', '__proto__', LONG, 'toString']),
   )
   const members = items.map(({ text }, at) => `${JSON.stringify(names[at])}:${text}`)
+  const pairs = items.map(({ value }, at) => [names[at], value])
   const int64 = random.int64() >> BigInt(random.integer(0, 63))
   const { text, value } = random.pick([
     { text: `[${items.map(({ text }) => text)}]`, value: items.map(({ value }) => value) },
-    {
-      text: `{${members}}`,
-      value: Object.fromEntries(items.map(({ value }, at) => [names[at], value])),
-    },
+    { text: `{${members}}`, value: Object.fromEntries(pairs) },
     { text: JSON.stringify(string), value: string },
     { text: 'null', value: null },
     { text: `${int64}`, value: Number.isSafeInteger(Number(int64)) ? Number(int64) : int64 },

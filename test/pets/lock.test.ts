@@ -33,9 +33,8 @@ test('one of many contenders takes a lock, even if a dead one is left', async ()
   for (let round = 0; round < 20; round++) {
     const left = createServer().listen(`${folder}/left`)
     await once(left, 'listening')
-    const taken = await Promise.allSettled(
-      Array.from({ length: 8 }, () => takeLock(`${folder}/pets`)),
-    )
+    const contenders = Array.from({ length: 8 }, () => takeLock(`${folder}/pets`))
+    const taken = await Promise.allSettled(contenders)
     const locks = taken.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
     assert.equal(locks.length, 1)
     for (const lock of locks) await lock.release()
