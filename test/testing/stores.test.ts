@@ -280,6 +280,18 @@ describe('where the stores share --max-store', () => {
     await petstore.of(ANN).reset()
     assert.deepEqual(namesIn(petstore.of(ANN)), ['Rex'])
   })
+
+  test('20,000 keys leave as many stores as there is room for, those used last', async (t) => {
+    const petstore = await shared(t, { journal: 0, maxStore: 64 * STORE_BYTES })
+    const keys = Array.from({ length: 20_000 }, (_, at) => `the-key-of-client-${at}`)
+    for (const key of keys) {
+      petstore.of(key).getPetState = 'gone'
+      const { status } = await petstore.fetch(`${petstore.url}/pets/1`, { headers: bearer(key) })
+      assert.equal(status, 410)
+    }
+    const isNew = (key: string) => petstore.of(key).getPetState === 'deprecated'
+    assert.equal(keys.toReversed().findIndex(isNew), 64)
+  })
 })
 
 test('probes, the page and the document do not open a store', async (t) => {
