@@ -11,6 +11,8 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { TestContext } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import type { Limits } from '../src/http/limits.ts'
 import { launch } from '../src/petstore.ts'
 import type { Petstore, StartOptions } from '../src/types.ts'
@@ -181,6 +183,13 @@ export function mockTimers(t: TestContext, ...apis: ('setInterval' | 'setTimeout
     t.mock.timers.reset()
     syncBuiltinESMExports()
   })
+}
+
+export function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  const gc: () => void = runInNewContext('gc')
+  gc()
+  gc() // waits for the thread to which the first one leaves what it freed
 }
 
 /** A connection that writes any bytes and reads one response after the other. */

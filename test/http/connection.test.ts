@@ -1,15 +1,12 @@
 // One connection: pipelines, split bytes, large bodies, and clients that do not read.
 import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { isRecord } from '../../src/guards.ts'
 import type { Expected } from '../support.ts'
-import { assertLast, assertNext, check, folderOf, Random, SEED } from '../support.ts'
-import { RawConnection, send, start, startLogging } from '../support.ts'
+import { assertLast, assertNext, check, collectGarbage, folderOf } from '../support.ts'
+import { Random, RawConnection, SEED, send, start, startLogging } from '../support.ts'
 import { ask, BEARER, chunk, CHUNKED, get, HOST } from './raw.ts'
 import { open, post, postChunked, postHead, request, REX } from './raw.ts'
 
@@ -19,28 +16,22 @@ const NO_HOST = 'GET / HTTP/1.1\r\n\r\n'
 const TUNNEL = request('CONNECT pets.example:80 HTTP/1.1', [HOST])
 const within = { timeout: 120_000 }
 const pet = (id: number) => REX.replace('{', `{"id":${id},`)
+const PIPELINE = get('/v1/pets?limit=1').repeat(101)
 const TWO_PETS = ['Rex', 'Tom'].map((name) => ({ name, categoryId: 1 }))
-
-setFlagsFromString('--expose-gc')
-const collect: () => void = runInNewContext('gc')
-function gc(): void {
-  collect()
-  collect() // waits for the thread to which the first one leaves what it freed
-}
 
 // The first test: what others leave would hide what it measures.
 test('idle connections do not keep bodies in memory, even if they waited', within, async (t) => {
   const petstore = await start(t)
   const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 60000'])
   const text = request('GET /livez HTTP/1.1', [HOST]) + head + 'x'.repeat(60_000)
-  gc()
+  collectGarbage()
   const before = process.memoryUsage().arrayBuffers
   for (let count = 0; count < 100; count++) {
     const connection = new RawConnection(t, petstore)
     await connection.write(text)
     await assertNext(connection, 200, '401 unauthorized')
   }
-  gc()
+  collectGarbage()
   const grown = process.memoryUsage().arrayBuffers - before
   assert.ok(grown < 3_000_000, `${grown} bytes`)
 })
@@ -249,8 +240,6 @@ describe('a client that does not read', within, () => {
 })
 
 describe('pipelined requests', within, () => {
-  const PIPELINE = get('/v1/pets?limit=1').repeat(101)
-
   test('are answered in order while at most 100 wait, or else the connection closes', async (t) => {
     const snapshot = `${folderOf()}/pets.json`
     const { petstore, logStream } = await startLogging(t, 'text', { snapshot })
@@ -296,26 +285,14 @@ describe('pipelined requests', within, () => {
     await assertNext(other, 200)
     assert.ok(petstore.requests.length < 50)
   })
-
-  test('are reset if they hold the most when all together exceed the bound', async (t) => {
-    const petstore = await start(t, {}, { maxHeldBytes: 800_000 }) // 100 hold about 0.5 MB
-    petstore.inject({ operation: 'listPets', delay: LONG, times: 'always' })
-    const small = await open(t, petstore, get() + get())
-    const large = [await open(t, petstore, PIPELINE), await open(t, petstore, PIPELINE)]
-    const closings = [small, ...large].map(async ({ closed }, at) => {
-      await closed
-      return at
-    })
-    assert.notEqual(await Promise.race(closings), 0)
-  })
 })
 
 test('observers of node:http see the status of each response', async (t) => {
   const petstore = await start(t)
-  const statuses: number[] = []
+  const statuses: unknown[] = []
   const observe = (message: unknown) => {
-    assert.ok(isRecord(message) && message['response'] instanceof ServerResponse)
-    statuses.push(message['response'].statusCode)
+    assert.ok(isRecord(message) && isRecord(message['response']))
+    statuses.push(message['response']['statusCode'])
   }
   subscribe('http.server.response.finish', observe)
   t.after(() => unsubscribe('http.server.response.finish', observe))
@@ -332,17 +309,20 @@ test('a tunnel that its client resets harms nobody', async (t) => {
 
 const LONG_HEADER = `X: ${'x'.repeat(15_000)}`
 const REFUSED = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 2', LONG_HEADER])
-for (const [what, bytes, maxHeldBytes] of [
-  ['requests in flight', get(), 40_000],
-  ['requests in flight with long headers', get('/v1/pets', LONG_HEADER), 120_000],
-  ['refused requests whose bodies are incomplete', `${REFUSED}{`, 120_000],
+const LONG_BODY = JSON.stringify({ name: 'x'.repeat(60_000), categoryId: 1 })
+for (const [what, count, bytes, maxHeldBytes] of [
+  ['requests in flight', 10, get(), 40_000],
+  ['requests in flight with long headers', 10, get('/v1/pets', LONG_HEADER), 120_000],
+  ['refused requests whose bodies are incomplete', 10, `${REFUSED}{`, 120_000],
+  ['bodies of delayed requests while others wait', 2, post(LONG_BODY) + get(), 115_000],
+  ['requests that wait in pipelines', 2, PIPELINE, 800_000], // each holds about 0.5 MB
 ] as const) {
   test(`${what} are reset if they exceed the bound`, within, async (t) => {
     // Nothing else closes them.
     const limits = { maxHeldBytes, requestTimeout: LONG, stallTimeout: LONG }
     const petstore = await start(t, { delay: LONG, keepAlive: LONG }, limits)
     const idle = await ask(t, petstore, get('/livez'), 200)
-    const large = Array.from({ length: 10 }, () => open(t, petstore, bytes))
+    const large = Array.from({ length: count }, () => open(t, petstore, bytes))
     await Promise.race((await Promise.all(large)).map(({ closed }) => closed))
     await idle.write(get('/livez'))
     await assertNext(idle, 200)
@@ -353,25 +333,18 @@ test('an idle connection keeps neither its latest request nor the response', asy
   const petstore = await start(t)
   const seen: WeakRef<object>[] = []
   const see = (message: unknown) => {
-    assert.ok(typeof message === 'object' && message !== null)
-    assert.ok('request' in message && message.request instanceof IncomingMessage)
-    assert.ok('response' in message && message.response instanceof ServerResponse)
-    seen.push(new WeakRef(message.request), new WeakRef(message.response))
+    assert.ok(isRecord(message))
+    const { request, response } = message
+    assert.ok(isRecord(request) && isRecord(response))
+    seen.push(new WeakRef(request), new WeakRef(response))
   }
   subscribe('http.server.request.start', see)
   await ask(t, petstore, get() + post(), 200, 201)
   await turn()
-  gc()
+  collectGarbage()
   unsubscribe('http.server.request.start', see)
   assert.equal(seen.length, 4)
   for (const reference of seen) assert.equal(reference.deref(), undefined)
-})
-
-test('a body counts while its request is delayed and another one waits', within, async (t) => {
-  const petstore = await start(t, { delay: 600_000 }, { maxHeldBytes: 115_000 })
-  const body = JSON.stringify({ name: 'x'.repeat(60_000), categoryId: 1 })
-  const connections = await Promise.all([1, 2].map(() => open(t, petstore, post(body) + get())))
-  await Promise.race(connections.map(({ closed }) => closed))
 })
 
 test('close() ends although each connection brings another one', within, async (t) => {

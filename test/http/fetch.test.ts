@@ -2,17 +2,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { createPetstore } from '../../src/petstore.ts'
 import type { Petstore } from '../../src/types.ts'
-import { AUTHORIZATION, KEY } from '../support.ts'
+import { AUTHORIZATION, collectGarbage, KEY } from '../support.ts'
 import { REX } from './raw.ts'
 
 const BEARER = { authorization: AUTHORIZATION }
 const JSON_TYPE = { ...BEARER, 'content-type': 'application/json' }
-setFlagsFromString('--expose-gc')
-const gc: () => void = runInNewContext('gc')
 
 /** A body that counts the chunks that are read, and knows whether it was cancelled. */
 function streamOf(chunks: readonly Uint8Array[]) {
@@ -105,7 +101,7 @@ describe('fetch in process', () => {
       const body = new ReadableStream({
         start: (stream) => stream.enqueue(new TextEncoder().encode(begun)),
         pull() {
-          setImmediate(gc) // only the signal must be left to reach the request by
+          setImmediate(collectGarbage) // only the signal must be left to reach the request by
           setImmediate(() => abort.abort(new Error('enough')))
           return new Promise(() => {})
         },
