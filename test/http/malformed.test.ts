@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { assertLast, assertNext, type Expected } from '../support.ts'
+import { assertLast, assertNext, type Expected, outcomesOf } from '../support.ts'
 import { RawConnection, start, words } from '../support.ts'
 import { ask, BEARER, chunk, CHUNKED, HOST, open, REX } from './raw.ts'
 import { get, post, postChunked, postHead, request } from './raw.ts'
@@ -98,6 +98,12 @@ const REFUSED: readonly [bytes: string, expected: Expected][] = [
   [post(REX, 'Expect: 200-ok'), '417 expectation_failed'],
 ]
 
+// No 100 precedes the 400, because the body is read while the request waits.
+const BROKEN_BODIES = [GET, POST, 'POST /v1/pets/0 HTTP/1.1'].map((line): [string, Expected] => {
+  const headers = [HOST, BEARER, 'Expect: 100-continue', CHUNKED]
+  return [request(line, headers, 'g\r\n'), '400 bad_request']
+})
+
 describe('a request that cannot be read', () => {
   test('gets an Error, and nothing after it is processed', async (t) => {
     const petstore = await start(t)
@@ -112,7 +118,7 @@ describe('a request that cannot be read', () => {
   test('gets its Error after the responses to earlier requests, however slow', async (t) => {
     const petstore = await start(t)
     const some = REFUSED.filter((_, at) => at % 5 === 0 || at > REFUSED.length - 4)
-    for (const [at, [bytes, expected]] of some.entries()) {
+    for (const [at, [bytes, expected]] of [...some, ...BROKEN_BODIES].entries()) {
       for (const delay of [0, 1, 20]) petstore.inject({ operation: '*', delay })
       const good = get() + post() + get('/v1/pets/1')
       const connection = await ask(t, petstore, good + bytes + post(), 200, 201, 200)
@@ -211,20 +217,10 @@ describe('a request that does not arrive in time', () => {
   })
 })
 
-test('a body that cannot be read gets a 400 after earlier responses, and no 100', async (t) => {
-  const petstore = await start(t)
-  for (const line of [GET, POST, 'POST /v1/pets/0 HTTP/1.1']) {
-    const headers = [HOST, BEARER, 'Expect: 100-continue', CHUNKED]
-    const connection = await ask(t, petstore, get() + request(line, headers, 'g\r\n'), 200)
-    await assertLast(connection, '400 bad_request')
-  }
-})
-
 test('a client that ends its side within a body gets a 400 and adds nothing', async (t) => {
   const petstore = await start(t)
   const connection = new RawConnection(t, petstore)
   connection.socket.end(postHead(REX.length) + REX.slice(0, 9))
   await assertLast(connection, '400 bad_request')
-  const seen = petstore.requests.map(({ operation, status }) => [operation, status])
-  assert.deepEqual([seen, petstore.pets], [[['createPet', 400]], []])
+  assert.deepEqual([outcomesOf(petstore), petstore.pets], [['createPet 400'], []])
 })
