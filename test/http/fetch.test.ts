@@ -133,10 +133,17 @@ describe('fetch in process', () => {
     while (petstore.pets.length === 0) await turn()
   })
 
-  test('refuses more than 100 headers', async () => {
-    const headers = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`x-${at}`, '']))
-    const { fetch, url } = createPetstore()
-    assert.equal((await fetch(url, { headers })).status, 431)
+  test('refuses more than 100 headers, and more than 16 KiB of target', async () => {
+    const { fetch, headers, url } = createPetstore({ apiKeys: [KEY] })
+    const statusOf = async (headersCount: number, targetLength: number) => {
+      const others = Array.from({ length: headersCount - 1 }, (_, at) => [`x-${at}`, ''])
+      const target = `${url}/pets?${'x'.repeat(targetLength - '/v1/pets?'.length)}`
+      return (await fetch(target, { headers: { ...Object.fromEntries(others), ...headers } }))
+        .status
+    }
+    const statuses = [await statusOf(100, 9), await statusOf(101, 9)]
+    statuses.push(await statusOf(1, 16_384), await statusOf(1, 16_385))
+    assert.deepEqual(statuses, [200, 431, 200, 431])
   })
 
   test('rejects if it was aborted before, and records no request', async () => {

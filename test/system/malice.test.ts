@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { Agent } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { AUTHORIZATION, check, temporaryFile } from '../support.ts'
+import { AUTHORIZATION, check, RawConnection, temporaryFile } from '../support.ts'
 import { must } from './packages.ts'
 import { residentKiB, run, type Running, serve } from '../process.ts'
 
@@ -40,11 +40,6 @@ const ATTACKS: readonly Attack[] = [
   { count: 1_000, sends: '', drips: HEAD, statuses: [408] },
 ]
 
-function addressOf(url: string) {
-  const { hostname, port } = new URL(url)
-  return { host: hostname, port: Number(port) }
-}
-
 /** Resolves once connected. `ended` is the status of the response, or 0. */
 async function attack(t: TestContext, { url }: Running, given: Attack) {
   const { sends, drips = '', halfCloses, sips } = given
@@ -55,7 +50,9 @@ async function attack(t: TestContext, { url }: Running, given: Attack) {
     return sips === undefined
   }
   const onread = { buffer: Buffer.alloc(sips ? 1 : 1_024), callback: read }
-  const socket = connect({ ...addressOf(url), allowHalfOpen: halfCloses === true, onread })
+  const { hostname: host, port } = new URL(url)
+  const allowHalfOpen = halfCloses === true
+  const socket = connect({ host, port: Number(port), allowHalfOpen, onread })
   t.after(() => socket.destroy())
   await once(socket, 'connect')
   if (halfCloses) socket.end(sends)
@@ -114,12 +111,9 @@ test('all attackers are cut off, take little memory, and hold up nobody', within
 })
 
 /** Opens a connection that writes these bytes and reads nothing. */
-async function flood(t: TestContext, { url }: Running, bytes: string): Promise<Socket> {
-  const socket = connect(addressOf(url))
-  socket.on('error', () => {}) // it is reset
-  t.after(() => socket.destroy())
-  await once(socket, 'connect')
-  socket.pause()
+async function flood(t: TestContext, server: Running, bytes: string): Promise<Socket> {
+  const { socket } = new RawConnection(t, server)
+  await once(socket.pause(), 'connect')
   socket.write(bytes)
   return socket
 }
