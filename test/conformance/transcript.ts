@@ -11,15 +11,24 @@ export interface Transcript {
 export function readTranscripts(file: URL): Transcript[] {
   const transcripts: Transcript[] = []
   for (const line of readFileSync(file, 'utf8').split('\n')) {
-    const [, mark, text = ''] = /^ {2}([<>]) (.*)$/.exec(line) ?? []
+    const [, mark, text = ''] = /^ {2}([<>|]) (.*)$/.exec(line) ?? []
     const { requests, expected } = transcripts.at(-1) ?? {}
     const [, ask = '', body] = /^([A-Z]+ \S+)(?: (.*))?$/.exec(text) ?? []
     if (/^\w/.test(line)) transcripts.push({ name: line, requests: [], expected: [] })
     else if (mark === '<') expected?.push(text)
+    else if (mark === '|') requests?.push(...requests.slice(-1).map((last) => varied(last, text)))
     else if (ask !== '') requests?.push({ ask, headers: [], ...(body !== undefined && { body }) })
     else if (mark === '>') requests?.at(-1)?.headers.push(text)
   }
   return transcripts
+}
+
+type Request = Transcript['requests'][number]
+
+/** The request with another value of its last header. */
+function varied({ headers, ...request }: Request, value: string): Request {
+  const name = headers.at(-1)?.replace(/:.*/, '')
+  return { ...request, headers: [...headers.slice(0, -1), `${name}: ${value}`] }
 }
 
 /** Checks a rule; `name` is the one of the pets that it adds. */
