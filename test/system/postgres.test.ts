@@ -75,19 +75,14 @@ describe('with PostgreSQL', { skip }, () => {
     const ids = Array.from({ length: 100 }, (_, at) => at + 1)
     const json = (id: number) => `{"id":${id},"name":"pet ${id}","categoryId":${id}}`
     await store.reset(ids.map((id) => ({ name: `pet ${id}`, categoryId: id })))
-    const reads = ids.flatMap((id) => [store.get(id), store.page({ limit: 1, after: id - 1 })])
+    const read = () => ids.flatMap((id) => [store.get(id), store.page({ limit: 1, after: id - 1 })])
+    const before = read()
     const failing = assert.rejects(async () => store.get(0.5), /invalid input syntax/)
-    const more = ids.map((id) => store.get(id))
+    const after = read()
     await failing
-    const last = ids.length
-    assert.deepEqual(
-      await Promise.all(reads),
-      ids.flatMap((id) => [
-        json(id),
-        { json: `[${json(id)}]`, next: id === last ? undefined : id },
-      ]),
-    )
-    assert.deepEqual(await Promise.all(more), ids.map(json))
+    const next = (id: number) => (id === ids.length ? undefined : id)
+    const all = ids.flatMap((id) => [json(id), { json: `[${json(id)}]`, next: next(id) }])
+    assert.deepEqual(await Promise.all([...before, ...after]), [...all, ...all])
     await store.close()
   })
 
