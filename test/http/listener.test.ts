@@ -1,6 +1,5 @@
 // The petstore inside a server of its user.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { Agent, createServer, type RequestListener, type ServerOptions } from 'node:http'
 import { connect, createServer as createHttp2Server } from 'node:http2'
 import { describe, test, type TestContext } from 'node:test'
@@ -38,15 +37,14 @@ async function connectHttp2(t: TestContext, petstore: Petstore) {
     const headers = { ':method': method, ':path': path, authorization: AUTHORIZATION, ...more }
     const stream = session.request(headers, { endStream: body === undefined })
     if (body !== undefined) stream.end(body)
-    const chunks: Buffer[] = []
-    stream.on('data', (chunk) => chunks.push(chunk))
+    const answer: Answer = { status: 0, headers: {}, body: '' }
+    stream.on('response', ({ ':status': status = 0, ...rest }) => {
+      Object.assign(answer, { status, headers: Object.fromEntries(Object.entries(rest)) })
+    })
+    stream.setEncoding('utf8').on('data', (text) => (answer.body += text))
     stream.on('error', () => {}) // a fault may cut it short
-    const closed = new Promise<[object]>((resolve) => stream.on('close', () => resolve([{}])))
-    const [response] = await Promise.race([once(stream, 'response'), closed])
-    await closed
-    const { ':status': status = 0, ...rest } = response
-    const received: Answer['headers'] = Object.fromEntries(Object.entries(rest))
-    return { status, headers: received, body: Buffer.concat(chunks).toString() }
+    await new Promise((resolve) => stream.on('close', resolve))
+    return answer
   }
 }
 
