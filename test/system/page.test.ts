@@ -71,7 +71,7 @@ const TOUR: Step[] = [
     '#categoryId:focus': '',
     [`${ADD} .console`]: '400 Bad Request',
   }),
-  ['choose', '[name=status]', 'pending'],
+  ['choose', '[name=status]', 'pending', { [`${ADD} .outcome`]: 'Not sent yet' }],
   ...add('Rex', MAX_INT64, {
     '#added': 'Added with the id 13: Rex',
     '#categoryId-problem:empty': '',
