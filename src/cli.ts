@@ -58,15 +58,15 @@ type ReadConfig = (settings?: readonly (keyof Config)[]) => Config
 async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { stdout, stderr } = process
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  const [signal, second] = stopSignals(process)
+  const [first, second] = stopSignals(process)
   const reread = () => launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
   process.on('SIGHUP', reread)
   const config = read()
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   const launching = launchFrom({ ...config, log: format }, stdout)
-  const launched = await Promise.race([launching, signal])
+  const launched = await Promise.race([launching, first])
   if (typeof launched === 'string') {
-    // run() exits, but a caller of main() goes on: close what is still starting.
+    // A signal came first. run() exits, but a caller of main() goes on: close what is starting.
     launching.then(({ petstore }) => petstore.close()).catch(() => {})
     throw new Error(`${launched} received before the start was complete`)
   }
@@ -79,7 +79,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   // Greet last: callers may signal us once the URL is printed.
   const screen = format === 'json' ? stderr : stdout
   screen.write(greeting(launched, stdout.isTTY))
-  const stopped = signal.then((name) => stop(launched, config, name, second))
+  const stopped = first.then((name) => stop(launched, config, name, second))
   try {
     await Promise.race([stopped, crashed])
     log.event('info', 'ends with exit status 0')
@@ -116,7 +116,7 @@ function stopSignals(process: Process): [first: Promise<string>, second: Promise
   return [next(), next()]
 }
 
-/** The second signal ends the delay and the drain. */
+/** Drains and closes the petstore. The second signal ends both waits. */
 async function stop(
   { petstore, context, log }: Launched,
   { drain, drainDelay }: Config,
@@ -154,12 +154,12 @@ function logStart(launched: Launched): void {
   const { url, controlUrl } = petstore
   const { isAnyKeyValid } = keyring
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
-  const keys = `valid keys: ${isAnyKeyValid ? 'any' : apiKeys.length}`
+  const keys = `valid keys: ${isAnyKeyValid ? 'any' : new Set(apiKeys).size}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
   log.event('info', line, { url, controlUrl })
-  const warn = (what: string, url: string) => {
-    if (!isLoopback(url)) log.event('warn', `other machines may reach ${what} at ${url}`)
+  const warn = (what: string, at: string) => {
+    if (!isLoopback(at)) log.event('warn', `other machines may reach ${what} at ${at}`)
   }
   if (isAnyKeyValid) warn('a store for any key', bound)
   if (boundControls) warn('the test controls', boundControls)
@@ -170,16 +170,15 @@ function petsIn({ options, context, stores }: Launched): string {
   return `${place}: ${context.store.size}`
 }
 
-/** On a terminal or with a generated key, also what to do next. */
+/** The addresses; on a terminal or with a generated key, also what to do next. */
 function greeting(launched: Launched, isTTY = false): string {
   const { petstore, options, keyring, stores, bound, boundControls = '' } = launched
   const { url, controlUrl, apiKey } = petstore
   const { hasGeneratedKey } = options
   let addresses = `Petstore ${VERSION} listens on ${url}\n`
   if (controlUrl !== undefined) addresses += `Its test controls listen on ${controlUrl}\n`
-  for (const one of [bound, boundControls].flatMap(networkUrls)) {
-    addresses += `On the network: ${one}\n`
-  }
+  for (const one of networkUrls(bound)) addresses += `On the network: ${one}\n`
+  for (const one of networkUrls(boundControls)) addresses += `Its controls on the network: ${one}\n`
   if (!isTTY && !hasGeneratedKey) return addresses
   const key = hasGeneratedKey ? apiKey : '$KEY'
   let keyLine = `With an API key in ${key}:`
@@ -203,7 +202,7 @@ function networkUrls(bound: string): string[] {
   const { hostname } = new URL(bound)
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
   const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
-  return others.map(({ address }) => new URL(bound.replace(hostname, address)).origin)
+  return others.map(({ address }) => bound.replace(hostname, address))
 }
 
 function rereadKeys({ petstore, options, context, stores, log }: Launched, read: ReadConfig): void {
@@ -214,7 +213,7 @@ function rereadKeys({ petstore, options, context, stores, log }: Launched, read:
     if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
     const keys = [...apiKeys, ...apiKeysFile]
     petstore.replaceKeys(keys)
-    log.event('info', `the file of API keys was read again; valid keys: ${keys.length}`)
+    log.event('info', `the file of API keys was read again; valid keys: ${new Set(keys).size}`)
   } catch (error) {
     log.event('error', `the API keys stay as they were: ${messageOf(error)}`)
   }

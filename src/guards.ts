@@ -5,7 +5,12 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** Whether an error of Node has one of these codes. */
+/** Whether a value is an object, and no array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return isRecord(value) && !Array.isArray(value)
+}
+
+/** Whether an error has one of these codes. */
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return isRecord(error) && codes.includes(String(error['code']))
 }

@@ -1,6 +1,6 @@
 import type { RequestListener } from 'node:http'
 import { ERRORS } from './api/errors.ts'
-import { type Awaitable, messageOf } from './guards.ts'
+import { type Awaitable, hasCode, messageOf } from './guards.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
@@ -20,7 +20,7 @@ interface Listeners {
 const NO_HOST = 'petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
-/** What startPetstore and createPetstore return. Its functions are members, so each works alone. */
+/** What startPetstore and createPetstore return. Arrow functions, so that each works alone. */
 export class PetstoreHandle implements Petstore {
   readonly url: string
   readonly controlUrl: string | undefined
@@ -29,7 +29,7 @@ export class PetstoreHandle implements Petstore {
   readonly #core: Core
   readonly #listeners: Listeners | undefined
   readonly #key: string | undefined
-  #isClosed = false // only that of a key can be
+  #isKeyClosed = false
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
@@ -44,7 +44,7 @@ export class PetstoreHandle implements Petstore {
 
   /** The core of its key, opened if need be. Without `storePerKey`, the only one. */
   get #current(): Core {
-    if (this.#isClosed) throw withCode('closed', new Error('this petstore of a key is closed'))
+    if (this.#isKeyClosed) throw withCode('closed', new Error('this petstore of a key is closed'))
     return this.#core.stores?.of(this.apiKey) ?? this.#core
   }
 
@@ -92,6 +92,7 @@ export class PetstoreHandle implements Petstore {
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#current.context
     const pets = petsOrThrow(validateNewPets(newPets))
+    // A local store, which has values(), takes all at once; a user's own none after a failure.
     const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
     const outcomes = await Promise.all(adding)
     return outcomes.map((added, at) => petIn(added, `pet ${at + 1} of ${pets.length}`))
@@ -125,8 +126,8 @@ export class PetstoreHandle implements Petstore {
     check('drain', drain, DRAIN)
     const { stores, context, log } = this.#core
     if (this.#key !== undefined) {
-      if (!this.#isClosed) stores?.close(this.#key)
-      this.#isClosed = true
+      if (!this.#isKeyClosed) stores?.close(this.#key)
+      this.#isKeyClosed = true
       return 0
     }
     context.isDraining = true
@@ -161,7 +162,7 @@ function petIn(added: Added, which: string): Pet {
   throw withCode('storage_failed', new Error(message))
 }
 
-/** Throws an error that says which room the pets do not fit into. */
+/** Throws an error that names the limit, if the pets do not fit. */
 export function mustFit(fits: boolean, pets: readonly NewPet[], options: Options): void {
   if (fits) return
   const { store, maxStore } = options
@@ -174,6 +175,7 @@ export async function withStorageCode<T>(work: Awaitable<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
+    if (hasCode(error, 'store_full')) throw error
     throw withCode('storage_failed', new Error(messageOf(error), { cause: error }))
   }
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { inspect } from 'node:util'
-import { isRecord } from './guards.ts'
+import { isObject, isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
 import type { Parsed } from './pets/json.ts'
@@ -14,9 +14,9 @@ export type Options = StartOptions &
 
 const MIB = 2 ** 20
 
-/** A quarter of the heap, and in a container half of what the process itself does not need. */
+/** A quarter of the heap; at most 256 MiB and, in a container, half of what exceeds 200 MiB. */
 function defaultMaxStore(): number {
-  const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0 where it is unknown
+  const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0: no limit is known
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
 }
 
@@ -108,10 +108,10 @@ const isOrigin = (text: string) =>
   text === '*' || (URL.canParse(text) && new URL(text).origin === text)
 const isStrings = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && Array.from(value).every(isString) // no holes, which every() skips
-const hasFunctions =
-  <T>(names: readonly string[]) =>
-  (value: unknown): value is T =>
+function hasFunctions<T>(names: readonly string[]): (value: unknown) => value is T {
+  return (value): value is T =>
     isRecord(value) && names.every((name) => typeof value[name] === 'function')
+}
 const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
 const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 
@@ -181,10 +181,8 @@ export function petsOrThrow<T>(pets: Parsed<T>): T {
 }
 
 const OBJECT: Rule<Record<string, unknown>> = {
-  mustBe: 'an object, not an array',
+  ...rule('an object, not an array', isObject),
   isSecret: true, // keys may be given in its place
-  isType: (value): value is Record<string, unknown> => isRecord(value) && !Array.isArray(value),
-  isInRange: () => true,
 }
 
 /** Checks an object against the rules of its members; undefined counts as omitted. */
@@ -205,11 +203,12 @@ export function checkMembers(
   }
 }
 
-/** A known word that has the unknown one in it, or is in it, to end a message with. */
+/** The end of a message: the known word that contains the unknown one, or is contained in it. */
 export function hintFor(unknown: string, known: readonly string[]): string {
   const plain = (word: string): string => word.replaceAll('_', '').toLowerCase()
   const wrong = plain(unknown)
   const longer = known.find((word) => plain(word).includes(wrong))
+  // The last, because PORT is in PETSTORE_CONTROL_PORTS, too.
   const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
   return meant === undefined ? '' : ` (did you mean ${meant}?)`
 }

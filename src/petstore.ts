@@ -14,7 +14,7 @@ import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { fill, ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { type Budget, MemoryStore, type Report } from './pets/store.ts'
-import { controls, isFromWebPage } from './testing/control.ts'
+import { controlRoutes, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestRecorder } from './testing/requests.ts'
 import { type Core, type KeyScope, type Shared, Stores } from './testing/stores.ts'
@@ -24,7 +24,7 @@ import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 /**
  * Starts a petstore that listens, by default on a free port of the loopback address.
  *
- * @throws Error with a `code`: an option is wrong, the snapshot cannot be used, or a port.
+ * @throws Error with a `code`: an option is wrong, or the snapshot or a port cannot be used.
  * @example
  * const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1, status: 'sold' }] })
  * const response = await fetch(`${petstore.url}/pets`, { headers: petstore.headers })
@@ -45,7 +45,7 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  * const response = await petstore.fetch(`${petstore.url}/pets`, { headers: petstore.headers })
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
-  const shared = share(readOptions(given, CREATE_RULES))
+  const shared = makeShared(readOptions(given, CREATE_RULES))
   return new PetstoreHandle(coreFor(shared, makeStore(shared, shared.log.event)))
 }
 
@@ -63,19 +63,19 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
-  const shared = share(options)
-  let logReports = () => {} // reports wait for it
-  const started = new Promise<void>((resolve) => {
+  const shared = makeShared(options)
+  let logReports = () => {} // set below; reports wait until it is called
+  const mayLog = new Promise<void>((resolve) => {
     logReports = resolve
   })
-  const report: Report = (...event) => void started.then(() => shared.log.event(...event))
+  const report: Report = (...event) => void mayLog.then(() => shared.log.event(...event))
   const store = snapshot
     ? await withStorageCode(openSnapshotStore(snapshot, maxStore, report))
     : makeStore(shared, report)
   const core = coreFor(shared, store)
   const server = makeServer(core, core.service, limits)
   try {
-    // A snapshot, if it is empty, or a store of the user's own; memory has its pets already.
+    // Fills an empty snapshot. A user's own store fills itself at this, its first use.
     const fits = await withStorageCode(fill(store, options.pets))
     mustFit(fits, options.pets, options)
     const bound = await server.listen(options.port, options.host)
@@ -98,7 +98,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
 }
 
 /** What a petstore has before its stores. */
-function share(options: Options): Shared {
+function makeShared(options: Options): Shared {
   const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
   const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey)
   return { options, keyring, log: openLog(log, logStream, keyring.redact) }
@@ -124,7 +124,7 @@ function coreFor(shared: Shared, store: Context['store']): Core {
   if (!options.storePerKey) return makeCore(shared, store)
   // Not recorded, because each handle shows the requests of one key.
   const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
-  // Its stores share it as their budget.
+  // They share `stores` as their budget. The keyless store has just a new store's initial pets.
   const stores: Stores = new Stores(shared, store.bytes ?? 0, (scope) =>
     makeCore(shared, makeStore(shared, undefined, stores), scope),
   )
@@ -191,7 +191,7 @@ async function startControls(core: Core, limits: Limits) {
   let isOnLoopback = true // until the address is known
   // With `stores`, a control acts on the store of the valid key of its request.
   const serviceOf = (key?: string): Service => ({
-    router: new Router(controls(new PetstoreHandle(core, undefined, key)), ''),
+    router: new Router(controlRoutes(new PetstoreHandle(core, undefined, key)), ''),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
       return stores && keyring.authorize(headers.authorization)

@@ -35,8 +35,8 @@ const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
 
 interface Setting {
   readonly group?: string // starts here in --help
-  readonly name?: string // of the flag; --max-body of maxBody
-  readonly env?: string // the variable; PETSTORE_MAX_BODY of --max-body
+  readonly name?: string // of the flag; by default max-body for maxBody
+  readonly env?: string // the variable; by default PETSTORE_MAX_BODY
   readonly kind?: string // of its value, which --help shows; a switch has none
   readonly isList?: true // a repeated flag adds a value; otherwise the last one counts
   readonly default?: string // for --help, if it cannot be shown as it is
@@ -167,17 +167,14 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   }
 }
 
-/**
- * Reads all settings or, because a health check must not read the files of the server that it
- * asks, only these.
- */
+/** Reads all settings, or those wanted: a health check must not read the files of the server. */
 export function readConfig(
   flags: Readonly<Record<string, unknown>>,
   env: NodeJS.ProcessEnv,
-  keys: readonly string[] = Object.keys(SETTINGS),
+  wanted: readonly string[] = Object.keys(SETTINGS),
 ): Config {
   const config = { ...DEFAULT_CONFIG }
-  for (const row of ROWS.filter(({ key }) => keys.includes(key))) {
+  for (const row of ROWS.filter(({ key }) => wanted.includes(key))) {
     const flag = flags[row.name]
     const variable = env[row.env] ?? ''
     if (flag !== undefined) {

@@ -63,7 +63,7 @@ export interface Store {
   get(id: number): Awaitable<string | undefined>
   /**
    * Adds a pet under an id of at most 15 digits, never used and above all that a page has shown.
-   * It is in every page from then on. If it rejects, the pet may have been added.
+   * Every later page that covers the id has it. If it rejects, the pet may have been added.
    */
   add(pet: NewPet): Awaitable<Added>
   /** Replaces all pets, ids from 1 if they have none; false, with no change, if they do not fit. */

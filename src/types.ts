@@ -26,7 +26,7 @@ export interface PetstoreOptions {
    * less in a small container.
    */
   maxStore?: number | undefined
-  /** A store of one's own, such as a database; without `maxStore`. Memory by default. */
+  /** Your own store; not with `maxStore`, `snapshot` or `storePerKey`. Memory by default. */
   store?: Store | undefined
   /** `gone`: getPet responds 410, as after its removal in 2030. `deprecated` by default. */
   getPetState?: GetPetState | undefined
@@ -34,7 +34,7 @@ export interface PetstoreOptions {
   delay?: Delay | undefined
   /** Whether a request with `violations` gets 400; false by default: the service ignores them. */
   strict?: boolean | undefined
-  /** Whether each key has a store of its own; any key is valid unless given. False by default. */
+  /** Whether each key has its own store; without `apiKeys`, any key is valid. False by default. */
   storePerKey?: boolean | undefined
   /** Whether `/` shows a page for people; true by default. */
   page?: boolean | undefined
@@ -54,7 +54,7 @@ export interface StartOptions extends PetstoreOptions {
   port?: number | undefined
   /** Address to listen on; `127.0.0.1` by default. */
   host?: string | undefined
-  /** Path of the JSON file that keeps the pets; by default memory alone does. */
+  /** Path of the JSON file that keeps the pets; by default they are only in memory. */
   snapshot?: string | undefined
   /**
    * Limit of open connections; a new one replaces the longest idle one. 10,000 by default, and in a
@@ -70,9 +70,9 @@ export interface StartOptions extends PetstoreOptions {
 }
 
 /**
- * The `code` of an error that a petstore throws. `invalid_option` is of a TypeError or, for a value
- * out of range, a RangeError; `invalid_pet` of a TypeError; `store_full` of a RangeError. An
- * address that cannot be listened on keeps the system's code.
+ * The `code` of an error that a petstore throws. With `invalid_option` it is a TypeError or, for a
+ * value out of range, a RangeError; with `invalid_pet` a TypeError; with `store_full` a RangeError.
+ * If it cannot listen, the code is the system's.
  */
 export type PetstoreErrorCode =
   'invalid_option' | 'invalid_pet' | 'store_full' | 'storage_failed' | 'timeout' | 'closed'
@@ -85,7 +85,7 @@ export interface Petstore extends AsyncDisposable {
   readonly controlUrl: string | undefined
   /** The first valid key, also after `replaceKeys`. */
   readonly apiKey: string
-  /** The header that carries it: `{ authorization: 'Bearer …' }`. */
+  /** The header that carries `apiKey`: `{ authorization: 'Bearer …' }`. */
   readonly headers: { readonly authorization: string }
   /** Set it to `gone` to remove the operation getPet, and to `deprecated` to bring it back. */
   getPetState: GetPetState
@@ -149,7 +149,7 @@ export interface Petstore extends AsyncDisposable {
   replaceKeys(apiKeys: readonly string[]): void
   /**
    * Stops listening, completes snapshot and log, and returns how many requests were cut off.
-   * @param drain Milliseconds for requests in flight; 0 by default, and always without a socket. A
+   * @param drain Milliseconds for requests in flight, 0 by default; ignored without a socket. A
    * second call may shorten it.
    */
   close(drain?: number): Promise<number>
@@ -185,9 +185,9 @@ interface FaultMembers {
   after?: number | undefined
   /** How many requests fail before the fault is gone; 1 by default, `always` with `rate`. */
   times?: number | 'always' | undefined
-  /** The share of requests that fail, above 0 and at most 1, the same in each run; 1 by default. */
+  /** The share of requests that fail, above 0 and at most 1; each run fails the same. Default 1. */
   rate?: number | undefined
-  /** Chooses other requests for `rate`, and other delays; 0 by default. */
+  /** Seed of what `rate` and a range of delays choose; 0 by default. */
   seed?: number | undefined
   /** HTTP status of the response, 400 to 599: an Error. */
   status?: number | undefined
@@ -205,7 +205,7 @@ interface FaultMembers {
   hangUp?: boolean | undefined
   /** `cut` breaks the response off halfway; `garbled` is not JSON. */
   body?: 'cut' | 'garbled' | undefined
-  /** Whether the operation is carried out, before the delay; only its response is lost. */
+  /** Whether the operation is carried out before its response is delayed, lost, cut or replaced. */
   done?: boolean | undefined
 }
 
@@ -218,9 +218,9 @@ export type Fault = FaultMembers &
     | { status: number }
     | { code?: undefined; message?: undefined; headers?: undefined; retryAfter?: undefined }
   ) &
-  // Who hangs up sends no response.
+  // A hang-up has no response.
   ({ status?: undefined; body?: undefined } | { hangUp?: false | undefined }) &
-  // It does something.
+  // At least one effect.
   ({ status: number } | { delay: Delay } | { hangUp: true } | { body: 'cut' | 'garbled' })
 
 /** A request as it came, and its outcome. Valid keys are redacted. */
@@ -233,7 +233,7 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
-  /** The index of its key, or the number of its key's store; null if it needed or had none. */
+  /** The index of its valid key, or the number of its key's store; null if it has none. */
   key: number | null
   /** By lower-case names. `authorization` is redacted even if it is invalid. */
   headers: Record<string, string>

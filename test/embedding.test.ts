@@ -103,7 +103,7 @@ test('petstores share a log stream: one listener, and every line', async () => {
 test('an address in use leaves nothing open, and close() frees both ports at once', async (t) => {
   const snapshot = `${folderOf()}/pets.json`
   const port = portOf(await start(t))
-  const message = `Cannot listen on 127.0.0.1:${port}: the port is in use`
+  const message = `listen EADDRINUSE: address already in use 127.0.0.1:${port}`
   const error = { code: 'EADDRINUSE', message }
   await assert.rejects(startPetstore({ snapshot, controlPort: 0, port }), error)
   const freed = { snapshot, port: await freePort() }

@@ -133,7 +133,7 @@ test('startPetstore() fills it before it resolves, and rejects if it cannot', as
   await assert.rejects(serve(t, broken, [REX]), { code: 'storage_failed', message })
   const small = new SlowStore()
   small.reset = () => false
-  await assert.rejects(serve(t, small, [REX]), { code: 'storage_failed', message: /do not fit/ })
+  await assert.rejects(serve(t, small, [REX]), { code: 'store_full', message: /do not fit/ })
 })
 
 test('a store that cannot be closed does not hide why the start failed', async (t) => {

@@ -32,7 +32,7 @@ function documentOf(variant: Variant): Document {
   return document
 }
 
-/** GET /: the page for people, read on the first request. Where any key is valid, it makes one. */
+/** GET /: the page, read on the first request. Where any key is valid, it makes up its own. */
 export function website({ keyring }: Pick<Context, 'keyring'>): Handler {
   let page: ReturnType<typeof readPage> | undefined
   return () => {

@@ -9,7 +9,7 @@ import { refuse } from './errors.ts'
 import { readListQuery } from './query.ts'
 
 export interface Context {
-  readonly store: Store & Partial<LocalStore>
+  readonly store: Store & Partial<LocalStore> // a user's own has no size, bytes or values()
   readonly basePath: string
   readonly page: boolean
   readonly keyring: Pick<Keyring, 'isAnyKeyValid'>

@@ -22,7 +22,7 @@ export function readListQuery(query: string): Parsed<PageQuery> {
 
 /** The reason names every parameter that is wrong. Ignores unknown ones. */
 function parseListQuery(query: string): Parsed<PageQuery> {
-  const parameters = new URLSearchParams(`?${query}`) // which drops only this question mark
+  const parameters = new URLSearchParams(`?${query}`) // else it would drop a `?` of the client's
   const issues: string[] = []
   function read(name: string, isValid: (text: string) => boolean, mustBe: string) {
     const [text, ...more] = parameters.getAll(name)
@@ -30,14 +30,14 @@ function parseListQuery(query: string): Parsed<PageQuery> {
     if (!isRight) issues.push(`${name} must be ${mustBe}, given once`)
     return text
   }
-  const limit = read('limit', (text) => LIMIT.test(text), 'an integer from 1 to 100') ?? 20
-  const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? 0
+  const limit = read('limit', (text) => LIMIT.test(text), 'an integer from 1 to 100') ?? '20'
+  const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? '0'
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return { ok: false, reason: issues.join('; ') }
   // No id is above MAX_ID.
-  const all = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
+  const range = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
   // Frozen, because it is cached, and a user's own store gets it too.
-  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...all, status } : all) }
+  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...range, status } : range) }
 }
 
 function isCursor(text: string): boolean {

@@ -44,7 +44,7 @@ export class Keyring {
   /**
    * The index of the key in an `Authorization` header, or what is wrong with it.
    *
-   * @param place Stands in for the index where any key is valid: the list has no place for it.
+   * @param place Returned where any key is valid: then no list gives the key an index.
    */
   authorize(authorization?: string, place?: number): number | Problem {
     const token = tokenOf(authorization)

@@ -3,10 +3,10 @@ export function clock(period: number, format: (time: Date) => string): () => str
   let last = -1
   let text = ''
   return () => {
-    const now = Math.floor(Date.now() / period)
-    if (now !== last) {
-      last = now
-      text = format(new Date(now * period))
+    const tick = Math.floor(Date.now() / period)
+    if (tick !== last) {
+      last = tick
+      text = format(new Date(tick * period))
     }
     return text
   }

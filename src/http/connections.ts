@@ -6,14 +6,14 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
-// A generous estimate of a request and its response without their texts. With an ordinary head,
-// 10,000 connections must stay within the bound.
+// A generous estimate of a request and its response without their texts. Not more: 10,000
+// connections with ordinary heads must stay within maxHeldBytes.
 const REQUEST_BYTES = 4 * 2 ** 10
 
 export interface ServerOptions extends Limits {
   readonly maxConnections: number
   readonly keepAliveTimeout: number // milliseconds that an idle connection is kept
-  readonly warn: (what: string) => void // called for each connection that is dropped
+  readonly warn: (what: string) => void // counts each connection that is dropped
 }
 
 /** An open connection of HttpServer. */
@@ -31,7 +31,7 @@ class Connection implements ServerConnection {
     this.socket = socket
     this.keepAlive = keepAliveTimeout
     this.touch = touch
-    void socket.remoteAddress // node keeps it from the first read on, even if the client leaves
+    void socket.remoteAddress // node keeps it once asked for, even if the client leaves
     // node calls this after the last response. If it destroyed the socket while the client is still
     // sending, the kernel would reset the connection, and the client would lose that response
     // (RFC 9112 §9.6). So end our side, and discard input until the client ends or time is up.
@@ -41,8 +41,8 @@ class Connection implements ServerConnection {
       const timer = setTimeout(() => socket.destroy(), linger).unref()
       socket.once('close', () => clearTimeout(timer))
     }
-    // node resumes the socket on its own, for example after each request: pause it again. At the
-    // event, node:http stops reading; pause() emits none if the stream is paused already.
+    // node resumes the socket on its own, for example after each request: pause it again. node:http
+    // stops reading at 'pause', which pause() does not emit on a stream that is paused already.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })
@@ -57,21 +57,21 @@ class Connection implements ServerConnection {
     return this.hasFailed || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
 
-  /** Processes a request after the one before, which may change what it sees (RFC 9112 §9.3.2). */
+  /** Processes requests one at a time: each may depend on the one before (RFC 9112 §9.3.2). */
   enqueue(exchange: Exchange): void {
     this.latest = exchange
     this.pending.push(exchange)
     exchange.res.on('close', this.#onFirstClosed)
     if (this.pending.length === 1) return exchange.process()
     this.socket.pause() // while a request waits, nothing more is read
-    void exchange.collectBody() // node would hold each chunk of it, however small
+    void exchange.collectBody() // into one buffer: node would keep chunks, however small
     this.touch()
   }
 
   /** Called when the first pending request is over, with a response or without. */
   readonly #onFirstClosed = (): void => {
     this.pending.shift()
-    // An idle connection would keep its head and response.
+    // Otherwise an idle connection would keep the head and the response.
     if (this.isIdle && this.latest?.req.complete) this.latest = undefined
     if (!this.socket.writable) return this.abandon() // no response follows the last one
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
@@ -80,8 +80,8 @@ class Connection implements ServerConnection {
 
   #processFirst(): void {
     const [first] = this.pending
-    this.socket.resume() // which is undone while others wait
-    if (first?.res.headersSent === false) first.process() // else its body is malformed
+    this.socket.resume() // the listener of 'resume' pauses it again while others wait
+    if (first?.res.headersSent === false) first.process() // else it has been refused
   }
 
   /** Bytes held for the client: unread responses, requests that are pending, and their bodies. */
@@ -131,15 +131,16 @@ export class Connections {
   /** Drops the longest idle connection, which is the new one if all others are in use. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
-    let longest = added
+    let oldest = added
     for (const connection of this.bySocket.values()) {
-      if (connection.isIdle && connection.lastTouch < longest.lastTouch) longest = connection
+      if (connection.isIdle && connection.lastTouch < oldest.lastTouch) oldest = connection
     }
-    if (longest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
+    if (oldest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
     else warn(`idle connections closed to make room, because ${maxConnections} are open`)
-    longest.socket.destroy()
+    oldest.socket.destroy()
   }
 
+  /** Notes that a connection is in use, and counts what it holds: more than the bound is shed. */
   #touch(connection: Connection): void {
     this.#touches++
     connection.lastTouch = this.#touches
@@ -179,7 +180,7 @@ export function requestClassOf({ bySocket }: Connections): typeof IncomingMessag
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
-      // On Bun, a first request comes before its connection.
+      // On Bun, the first request is made before the 'connection' event.
       const isEnding = bySocket.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
       // node assigns both later; setters that do nothing keep these.

@@ -19,7 +19,7 @@ export interface Received {
   // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
-  content?: Buffer | undefined // the body, once read
+  body?: Buffer | undefined // once read
 }
 
 /** A request and what became of it. One that could not be read has no head. */
@@ -27,7 +27,7 @@ export interface RequestOutcome {
   readonly head?: RequestHead | undefined
   readonly remote?: string | undefined
   readonly key?: number | undefined
-  readonly content?: Buffer | undefined
+  readonly body?: Buffer | undefined
   readonly operation?: string | undefined
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
@@ -65,7 +65,7 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
-  if (routes === undefined) return refuse('notFound', router.basePath || '/')
+  if (routes === undefined) return refuse('notFound', router.paths)
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
   if (route === undefined) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'
@@ -74,18 +74,18 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   if (problem !== undefined) return refuse(problem, `${maxBody}`)
   return received.readBody().then((body) => {
     if (body === undefined) return refuse('bodyTooLarge', `${maxBody}`)
-    received.content = body
+    received.body = body
     return run(service, route, { param, query, body })
   })
 }
 
 /** Records a request, unless it is a probe. */
 export function record(service: Service, received: Received, reply?: Reply, bytes = 0): void {
-  const { head, route, key, content, started, remote } = received
+  const { head, route, key, body, started, remote } = received
   if (route?.access === 'probe') return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   const operation = route?.operation
-  service.record?.({ head, operation, key, content, ms, reply, bytes, remote })
+  service.record?.({ head, operation, key, body, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

@@ -11,7 +11,7 @@ const STRING_BYTES = 64 // a generous estimate of what a string takes besides it
 /** A connection of HttpServer, as its exchanges see it. */
 export interface ServerConnection {
   readonly keepAlive: number // milliseconds that it is kept while it is idle
-  touch(): void // called when it holds more, and after the response
+  touch(): void // when it holds more, and after the response; may reset connections
 }
 
 /** A request over a socket, from its head to its response. */
@@ -23,13 +23,13 @@ export class Exchange implements Received {
   readonly remote: string | undefined
   route: Route | undefined
   key: number | undefined
-  content: Buffer | undefined
+  body: Buffer | undefined
   readonly headBytes: number // about, in memory
   arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   // Undefined where a user's own http or http2 server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
-  #length: Promise<number | undefined> | undefined // of the body, once it is collected
+  #collecting: Promise<number | undefined> | undefined // the body; resolves to its length
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -83,11 +83,11 @@ export class Exchange implements Received {
   }
 
   /**
-   * Collects the body in `arrived`, and returns its length. If it grows too large, drops the rest,
-   * within requestTimeout. Never settles if the client leaves before its end: end() records that.
+   * Collects the body in `arrived`, and returns its length; for one that is too large, undefined,
+   * and drops the rest. Never settles if the client leaves before its end: end() records that.
    */
   collectBody(): Promise<number | undefined> {
-    this.#length ??= new Promise((resolve) => {
+    this.#collecting ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody, onBug } = this.#service
       if (req.readableEnded) {
@@ -109,7 +109,7 @@ export class Exchange implements Received {
         if (!this.#isOver) resolve(length) // else it was answered, or cut off
       })
     })
-    return this.#length
+    return this.#collecting
   }
 
   /** Records what became of the request, once. Without a reply, it gets no response. */
@@ -119,7 +119,7 @@ export class Exchange implements Received {
     record(this.#service, this, reply, bytes)
     // Otherwise they stay until the response has been read.
     this.arrived = NO_BODY
-    this.content = undefined
+    this.body = undefined
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
@@ -131,7 +131,7 @@ export class Exchange implements Received {
       req.socket.destroy()
       return this.end()
     }
-    // Without a 100, the client may send its body next or another request: nothing tells which.
+    // Without a 100, the client may send the body or leave it out: nothing tells which.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)

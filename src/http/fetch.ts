@@ -9,7 +9,7 @@ import { bytesOf, headersOf, type Reply } from './respond.ts'
 const inFlight = new Set<Request>()
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
-export function createFetch(shared: Service): typeof globalThis.fetch {
+export function createFetch(common: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
     const { method, signal } = request
@@ -18,7 +18,7 @@ export function createFetch(shared: Service): typeof globalThis.fetch {
     const target = pathname + search
     const headers = Object.fromEntries(request.headers)
     const head = { method, target, headers }
-    const service = shared.pick?.(head) ?? shared
+    const service = common.pick?.(head) ?? common
     const readBody = () => readBytes(request, service.maxBody)
     const received: Received = { head, started: performance.now(), readBody }
     const isTooLarge = isHeadTooLarge(target, [...request.headers].flat())

@@ -2,14 +2,14 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Problem, Reply } from './respond.ts'
 
 const UTF_8 = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
-// Any other parameter, or none: `q=1`, `a="; charset=latin1"`, but not `charset=latin1`.
+// Text up to a `;`, without `charset=` (inside quotes, both pass): `q=1`, `a="; charset=latin1"`.
 const OTHER = /(?:(?!(?<=[;\s])charset\s*=)[^;"]|"(?:\\.|[^"\\])*")*/
 // util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
-const JSON_TYPE = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHER.source}))*$`, 'i')
+const IS_JSON = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHER.source}))*$`, 'i')
 
 /** What the headers say is wrong with the body. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
-  if (!JSON_TYPE.test(headers['content-type'] ?? 'application/json')) return 'badMediaType'
+  if (!IS_JSON.test(headers['content-type'] ?? 'application/json')) return 'badMediaType'
   const coding = headers['content-encoding'] ?? 'identity'
   if (coding.toLowerCase() !== 'identity') return 'badMediaType'
   return Number(headers['content-length'] ?? 0) > maxBody ? 'bodyTooLarge' : undefined
@@ -50,10 +50,10 @@ export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): stri
 export function optionsReply(allow: string, headers: IncomingHttpHeaders, cors: Origins): Reply {
   const { origin, 'access-control-request-method': method } = headers
   const { 'access-control-request-headers': asked } = headers
-  const answer = ['Allow', allow]
+  const lines = ['Allow', allow]
   if (cors.length > 0 && origin !== undefined && method !== undefined) {
-    answer.push('Access-Control-Allow-Methods', allow, 'Access-Control-Max-Age', MAX_AGE)
-    if (asked !== undefined) answer.push('Access-Control-Allow-Headers', asked)
+    lines.push('Access-Control-Allow-Methods', allow, 'Access-Control-Max-Age', MAX_AGE)
+    if (asked !== undefined) lines.push('Access-Control-Allow-Headers', asked)
   }
-  return { status: 204, headers: answer }
+  return { status: 204, headers: lines }
 }

@@ -1,30 +1,28 @@
 import { getHeapStatistics } from 'node:v8'
 
-/** V8's heap limit without the young generation, which V8 includes where a flag sets the limit. */
+/** V8's heap limit. Where a flag sets it, without the young generation that V8 adds. */
 export const HEAP_LIMIT: number = Math.min(getHeapStatistics().heap_size_limit, oldSpaceFlag())
 
 function oldSpaceFlag(): number {
-  const flags = `${process.env['NODE_OPTIONS']} ${process.execArgv.join(' ')}`
+  const flags = [process.env['NODE_OPTIONS'], ...process.execArgv].join(' ')
   // The last one counts.
   const [, megabytes] = /.*--max[-_]old[-_]space[-_]size[= ](\d+)/s.exec(flags) ?? []
   return (Number(megabytes) || Infinity) * 2 ** 20 // 0 stands for the default
 }
 
 export const MAX_HEADERS = 100
-const MAX_HEADERS_LENGTH = 16 * 2 ** 10 // of names and values
-const MAX_TARGET_LENGTH = 16 * 2 ** 10
+const MAX_LENGTH = 16 * 2 ** 10 // of the names and values of headers, and of the target
 
 /** Whether a head exceeds these. The headers are names and values in turn. */
 export function isHeadTooLarge(target: string, headers: readonly string[]): boolean {
   let length = 0
   for (const text of headers) length += text.length
-  if (headers.length > 2 * MAX_HEADERS || length > MAX_HEADERS_LENGTH) return true
-  return target.length > MAX_TARGET_LENGTH
+  return headers.length > 2 * MAX_HEADERS || length > MAX_LENGTH || target.length > MAX_LENGTH
 }
 
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = MAX_HEADERS_LENGTH + 512 // node's: target and headers together
+  maxHeaderSize: number = MAX_LENGTH + 512 // node's: target and headers together
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts

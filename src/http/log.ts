@@ -12,11 +12,11 @@ type Lost = Readonly<{ count: number; reason: string }>
 type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
-  /** Logs requests: two headers, and no body or query value, because those can hold secrets. */
+  /** Makes a logger of requests. It logs no body and no query value: they can hold secrets. */
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Logs an event, its count and last detail: at once, or 10 s after the last report of any. */
+  /** Counts an event. All are logged, each with its last detail: at once, then every 10 s. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
@@ -40,13 +40,13 @@ export function openLog(format: LogFormat, stream: Writable, redact: Redact): Lo
   )
   const event: Log['event'] = (level, message, members) =>
     add(eventLine(level, redact(message), members))
-  const { count, tell } = eventCounter(event)
+  const { count, report } = eventCounter(event)
   return {
     requestLogger: (redactOwn) => (request) => add(requestLine(request, redactOwn)),
     event,
     count,
     flush() {
-      tell()
+      report()
       write()
       return new Promise((resolve) => {
         const timer = setTimeout(resolve, FLUSH_TIMEOUT)
@@ -59,17 +59,17 @@ export function openLog(format: LogFormat, stream: Writable, redact: Redact): Lo
   }
 }
 
-/** The `count` of a log, and what logs the events since the last report. */
+/** Counts events for the next `report`. */
 function eventCounter(event: Log['event']) {
   const counts = new Map<string, { level: LogLevel; detail: string; times: number }>()
   let timer: NodeJS.Timeout | undefined
 
   const count: Log['count'] = (level, what, detail = '') => {
     counts.set(what, { level, detail, times: (counts.get(what)?.times ?? 0) + 1 })
-    if (timer === undefined) tell()
+    if (timer === undefined) report()
   }
 
-  function tell(): void {
+  function report(): void {
     clearTimeout(timer)
     timer = undefined
     if (counts.size === 0) return
@@ -77,13 +77,13 @@ function eventCounter(event: Log['event']) {
       event(level, `${what}${detail}: ${times}`)
     }
     counts.clear()
-    timer = setTimeout(tell, REPORT_INTERVAL).unref()
+    timer = setTimeout(report, REPORT_INTERVAL).unref()
   }
 
-  return { count, tell }
+  return { count, report }
 }
 
-const unwritten = new Set<() => void>()
+const unwritten = new Set<() => void>() // by one listener: Node warns of more than ten
 process.on('exit', () => {
   for (const write of unwritten) write()
 })
@@ -109,7 +109,7 @@ function lineWriter(stream: Writable, warning: (lost: Lost) => string) {
 
   function write(): void {
     const batch = lines
-    const count = lost.count + batch.split('\n').length - 1
+    const count = lost.count + batch.split('\n').length - 1 // lost if this write fails
     lines = ''
     unwritten.delete(write)
     if (isClosed) return
@@ -182,12 +182,12 @@ function otherMembers(request: RequestOutcome, redact: Redact, show: typeof text
 
 function jsonEvent(level: LogLevel, message: string, members?: Members): string {
   const line = JSON.stringify({ time: now(), level, message, ...members })
-  return `${line.replace(UNPRINTABLE, escaped)}\n`
+  return `${line.replace(TO_ESCAPE, escaped)}\n`
 }
 
 /** The lines of a message are indented after the first, so that none looks like another event. */
 function textEvent(level: LogLevel, message: string): string {
-  const lines = message.replace(UNPRINTABLE, escaped).replaceAll('\n', '\n    ')
+  const lines = message.replace(TO_ESCAPE, escaped).replaceAll('\n', '\n    ')
   return `${now()} ${level}: ${lines}\n`
 }
 
@@ -200,15 +200,13 @@ function pathOf({ target }: RequestHead, redact: Redact): string {
   return `${redacted.slice(0, mark)}?${query}`
 }
 
-const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
-const WORD = /^[!#-[\]-~]+$/
-const UNPRINTABLE = /[\0-\t\v-\x1f\u007f-\uffff]/g
+const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/ // printable ASCII, but no " or \
+const WORD = /^[!#-[\]-~]+$/ // the same, but no space
+const TO_ESCAPE = /[\0-\t\v-\x1f\u007f-\uffff]/g // all but \n and printable ASCII
 
-/** A JSON string in ASCII, because terminals obey some other characters. */
+/** A JSON string in ASCII, because terminals act on some other characters. */
 function quoted(text: string): string {
-  return NEEDS_NO_ESCAPE.test(text)
-    ? `"${text}"`
-    : JSON.stringify(text).replace(UNPRINTABLE, escaped)
+  return NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text).replace(TO_ESCAPE, escaped)
 }
 
 /** A text in quotes unless it is a single word, so that a space in it cannot start a member. */

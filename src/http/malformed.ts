@@ -16,10 +16,9 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
   if (headers.host === undefined && !isOld) return 'badHost'
-  if (headers.host !== undefined && !HOST.test(headers.host)) return 'badHost'
-  if (countOf(rawHeaders, 'host') > 1) return 'badHost'
+  if (!HOST.test(headers.host ?? '') || countOf(rawHeaders, 'host') > 1) return 'badHost'
 
-  // RFC 9110 §11.6.2, §5.3: it is not a list.
+  // RFC 9110 §11.6.2, §5.3: credentials are not a list.
   if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
 
   const coding = headers['transfer-encoding']
@@ -41,11 +40,9 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 }
 
 function codingProblem(coding: string, isOld: boolean): Problem | undefined {
-  const codings = coding.split(',').map((name) => name.trim().toLowerCase())
+  const codings = coding.toLowerCase().split(/,[ \t]*/)
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
-  const isFramed = codings.at(-1) === 'chunked' && !codings.includes('')
-  const hasOtherSpace = coding.includes('\xa0') // which trim() removes, too
-  if (!isFramed || hasOtherSpace) return 'badFraming'
+  if (codings.at(-1) !== 'chunked' || codings.includes('')) return 'badFraming'
   // A second `chunked` is refused by node's parser.
   if (codings.length > 1) return 'badTransferCoding'
   // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
@@ -54,8 +51,8 @@ function codingProblem(coding: string, isOld: boolean): Problem | undefined {
 
 /**
  * Whether the request line names RTSP or ICE, which node's parser reports as a version of HTTP.
- * Only the parser's current bytes tell (undocumented). The request passes if they are not there, or
- * no longer hold that line.
+ * Only the parser's current bytes tell (undocumented). The request passes if they do not hold that
+ * line, or hold one with the same method and target before it.
  */
 function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket

@@ -35,7 +35,7 @@ export function redactor(keys: readonly string[]): (text: string) => string {
     return redacted === decoded ? plain : redacted // without more keys, escapes stay
   }
 
-  // A text that is shorter holds no key, for escapes only lengthen one.
+  // A shorter text holds no key: escapes only lengthen one.
   return (text) => (text.length < shortest ? text : text.replace(RUN, redactRun))
 }
 

@@ -60,8 +60,8 @@ export function respond(
   const bytes = bytesOf(reply)
   const hasBody = body !== undefined && res.req.method !== 'HEAD'
   const isKept = keepAlive !== undefined && res.shouldKeepAlive
-  const isShort = hasBody && bytes <= MAX_AT_ONCE
-  if (canSendAtOnce && isKept && isShort && '_header' in res) {
+  const isShort = bytes <= MAX_AT_ONCE
+  if (canSendAtOnce && isKept && hasBody && isShort && '_header' in res) {
     // The fast way: put head and body into `_header` (undocumented), which node writes as Latin-1.
     const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
     res.statusCode = status // for who observes responses, such as OpenTelemetry
@@ -80,7 +80,7 @@ export function respond(
 function sendsHeaderMember(): boolean {
   const sent: unknown[] = []
   const socket = new Socket()
-  socket.write = (chunk: unknown) => sent.push(chunk) > 0
+  socket.write = (chunk: unknown) => sent.push(chunk) > 0 // always true
   const res = new ServerResponse(new IncomingMessage(socket))
   res.assignSocket(socket)
   if ('_header' in res) res._header = 'probe'
@@ -88,7 +88,7 @@ function sendsHeaderMember(): boolean {
   return sent.join('') === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1 and one line. */
+/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1, no line breaks. */
 export function responseText(
   reply: Reply,
   bytes: number,

@@ -14,6 +14,8 @@ import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
 const MAX_TURNS = 1_000 // so that a flooded listener stops too
 
+type Listening = NetServer & { _handle?: { listen?: (backlog: number) => void } }
+
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
   readonly #service: Service
@@ -40,7 +42,7 @@ export class HttpServer {
       this.#accepted++
       this.#connections.add(socket)
     })
-    // With Expect, too: malformedProblem() refuses all but 100-continue, Exchange sends the 100.
+    // The last two have Expect. malformedProblem() lets 100-continue pass, Exchange sends the 100.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, (req, res) => this.#receive(req, res))
     }
@@ -53,10 +55,7 @@ export class HttpServer {
   /** Resolves to the URL as bound, such as http://0.0.0.0:8080. Rejects with the system's code. */
   async listen(port: number, host: string): Promise<string> {
     const server = this.#server.listen(port, host)
-    await once(server, 'listening').catch(({ code, message }: NodeJS.ErrnoException) => {
-      const reason = code === 'EADDRINUSE' ? 'the port is in use' : message
-      throw Object.assign(new Error(`Cannot listen on ${host}:${port}: ${reason}`), { code })
-    })
+    await once(server, 'listening') // node's error names the address
     server.on('error', ({ message }) => {
       this.#options.warn(`connections that the system refused (${message})`)
     })
@@ -80,8 +79,8 @@ export class HttpServer {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }
     const timer = setTimeout(() => this.#cutOffAll(), drain)
-    // Not while requests come: a proxy that has not noticed the stop may be sending on an idle
-    // connection. Every late request gets `Connection: close`, so this terminates.
+    // Idle connections stay while requests come: a proxy that has not noticed the stop may be about
+    // to send on one. Every late request gets `Connection: close`, so this terminates.
     let receivedBefore = this.#received
     const checkIdle = () => {
       if (this.#received === receivedBefore) this.#closeIdle()
@@ -96,8 +95,13 @@ export class HttpServer {
     return this.#cutOff
   }
 
-  /** Accepts the connections in the listener's backlog, which closing it would reset. */
+  /**
+   * Accepts the connections in the listener's backlog, which closing it would reset. The system
+   * keeps new ones waiting meanwhile, and refuses them when they try again.
+   */
   async #acceptBacklog(): Promise<void> {
+    const { _handle }: Listening = this.#server // undocumented
+    _handle?.listen?.(0)
     await immediate() // from here on, each turn of the event loop accepts one
     let before = -1
     for (let turn = 0; turn < MAX_TURNS && this.#accepted !== before; turn++) {
@@ -123,7 +127,7 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#received++
     const connection = this.#connections.bySocket.get(req.socket)
-    // Only on Bun. Elsewhere, requestClassOf() makes it a CONNECT, which #refuseTunnel() gets.
+    // A request after the last one, on Bun. Elsewhere it comes to #refuseTunnel(), as a CONNECT.
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
@@ -160,12 +164,12 @@ export class HttpServer {
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
     const reply = this.#service.refuse(problem, detail)
-    const isInBody = latest?.req.complete === false // else in a request after the latest one
+    const isInBody = latest?.req.complete === false // the problem, else in a later request
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.hasFailed = true
-    if (isInBody)
-      socket.destroySoon() // that request has its response
+    // A request that is in its body here has its response.
+    if (isInBody) socket.destroySoon()
     else if (connection.isIdle) this.#sendLast(socket, reply)
     else latest?.res.once('close', () => this.#sendLast(socket, reply))
   }
@@ -184,12 +188,12 @@ export function urlOf(address: string, port: number): string {
   return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
 }
 
-/** A URL by which this machine reaches the server at a URL as it is bound. */
+/** The URL by which this machine reaches a server that is bound to a URL. */
 export function reachable(bound: string): string {
   return bound.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 
-/** Whether only this machine reaches a URL as it is bound. */
-export function isLoopback(url: string): boolean {
-  return /^http:\/\/(?:\[::ffff:)?(?:127\.|\[::1\])/.test(url)
+/** Whether only this machine reaches a server that is bound to a URL. */
+export function isLoopback(bound: string): boolean {
+  return /^http:\/\/(?:\[::ffff:)?(?:127\.|\[::1\])/.test(bound)
 }

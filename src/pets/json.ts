@@ -20,7 +20,7 @@ const MAX_INT64_LENGTH = '-9223372036854775808'.length
 
 /**
  * Parses JSON like JSON.parse, but with exact integers: plain digits beyond ±(2^53-1) become a
- * bigint, and a number that is not integral never becomes one. The reason quotes nothing of it.
+ * bigint, and no fraction is rounded to an integer. The reason quotes nothing of the text.
  */
 export function parseJson(text: string): Parsed<unknown> {
   try {

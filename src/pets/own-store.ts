@@ -6,7 +6,7 @@ type OnFailure = (failure: unknown) => void
 
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
-/** A store of the user's, filled on its first use. Its `add` and `isWritable` never reject. */
+/** Wraps a user's store, and fills it on first use. `add` and `isWritable` never reject. */
 export function ownStore(store: Store, fillStore: Fill, onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
@@ -14,7 +14,7 @@ export function ownStore(store: Store, fillStore: Fill, onFailure: OnFailure): S
   async function ask<T>(work: () => Awaitable<T>): Promise<T> {
     try {
       filling ??= fillStore().catch((error) => {
-        filling = undefined // the next one tries again
+        filling = undefined // the next call tries again
         throw error
       })
       await filling

@@ -1,4 +1,4 @@
-import { isRecord } from '../guards.ts'
+import { isObject, isRecord } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
 import { type Parsed, parseJson, valueOf } from './json.ts'
 
@@ -22,9 +22,7 @@ function isInt64(value: unknown): value is Int64 {
 
 /** Validates a NewPet; unknown members are dropped. The reason names all that are wrong. */
 export function validateNewPet(input: unknown): Parsed<NewPet> {
-  if (!isRecord(input) || Array.isArray(input)) {
-    return { ok: false, reason: 'a pet must be an object' }
-  }
+  if (!isObject(input)) return { ok: false, reason: 'a pet must be an object' }
   const { name, categoryId, status } = input
   const hasName = typeof name === 'string'
   const hasCategoryId = isInt64(categoryId)
@@ -81,8 +79,8 @@ function validateEach<T>(
 
 /** Serializes a pet, members in the order id, name, categoryId, status. */
 export function petJson(id: number, { name, categoryId, status }: NewPet): string {
-  const last = status === undefined ? '' : `,"status":"${status}"`
-  return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${last}}`
+  const end = status === undefined ? '' : `,"status":"${status}"`
+  return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}}`
 }
 
 export function parsePet(json: string): Pet {

@@ -18,7 +18,7 @@ const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
 /**
- * A snapshot, only replaced whole, and the journal of what came since. Call nothing before the
+ * A snapshot, only replaced whole, and the journal of pets added since. Call nothing before the
  * previous call has ended, except `append` during `prepare`.
  */
 export class SnapshotFiles {
@@ -77,8 +77,8 @@ export class SnapshotFiles {
       await this.#openJournal(this.#acknowledgedEnd) // syncs the folder, too
       this.#isHalfPlaced = false
     }
-    const cut = `${this.#journalPath}: cut off ${torn} bytes after the last complete write`
-    if (torn > 0) this.report('warn', cut)
+    if (torn <= 0) return
+    this.report('warn', `${this.#journalPath}: cut off ${torn} bytes after the last complete write`)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
@@ -212,7 +212,7 @@ export class SnapshotFiles {
     const statsOf = (path: string) => lstat(path).catch(ignoreMissing)
     const paths = [this.path, this.#journalPath]
     const [snapshot, journal] = await Promise.all(paths.map(statsOf))
-    // A journal in place of ours does not grow with it.
+    // If our journal was replaced, the file at its path does not grow with our writes.
     const isWhole = journal?.size === this.#journalSize && !this.#isHalfPlaced
     return isWhole && isSame(snapshot, this.#snapshotStats)
   }

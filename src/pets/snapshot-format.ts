@@ -42,7 +42,7 @@ export async function writeSnapshot(
   }
 }
 
-/** An array with a pet a line, in pieces. */
+/** A JSON array with one pet per line, in pieces. */
 function* snapshotPieces(pets: Iterable<string>): Generator<string> {
   let piece = '['
   let separator = '\n'
@@ -116,7 +116,7 @@ async function readCanonicalLines(
   memory: MemoryStore,
 ): Promise<number | undefined> {
   let number = 1
-  let expected: '[' | 'pet' | ']' | 'end' = '['
+  let expected: '[' | 'pet' | ']' | undefined = '[' // undefined after the array
   for await (const block of blocksOf(file)) {
     const isText = isUtf8(block) // if not, each line is checked for the damage
     for (const { text, hasComma } of linesOf(block)) {
@@ -127,12 +127,12 @@ async function readCanonicalLines(
         expected = hasComma ? 'pet' : ']'
       } else {
         if (hasComma || text !== expected) return number
-        expected = expected === '[' ? 'pet' : 'end'
+        expected = expected === '[' ? 'pet' : undefined
       }
       number++
     }
   }
-  return expected === 'end' ? undefined : number
+  return expected === undefined ? undefined : number
 }
 
 /** The lines of a block, decoded one by one: a slice of the whole text would keep it in memory. */
@@ -182,8 +182,8 @@ function withPlace<T>(place: string, task: () => T): T {
 /** A file in blocks of complete lines; what follows the last newline is a block, too. */
 async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
   let parts: Buffer[] = []
+  // For a caller that stops early and reads on: this leaves the file open, and its position at 0.
   const stream = file.createReadStream({ start: 0, autoClose: false })
-  // Who stops early goes on to use the file, which destroying the stream would close.
   const chunks: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false })
   for await (const chunk of chunks) {
     const end = chunk.lastIndexOf(NEWLINE) + 1
@@ -219,7 +219,7 @@ export async function readExisting(
   }
 }
 
-/** Otherwise a power cut may undo that a file next to `path` was created or renamed. */
+/** Syncs the folder of `path`: else a power cut may undo the creation or renaming of a file. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path))
   await folder.sync().finally(() => folder.close())

@@ -176,7 +176,7 @@ class SnapshotStore implements LocalStore {
     const fold = () => this.#foldInBackground().catch(() => {}) // failures are already reported
     if (snapshotBytes + unfoldedBytes < SMALL_BYTES) {
       this.#foldTimer ??= setTimeout(fold, FOLD_DELAY).unref()
-      this.#foldTimer.refresh()
+      this.#foldTimer.refresh() // starts it again, even if it has fired
     } else if (unfoldedBytes >= snapshotBytes) void fold()
   }
 

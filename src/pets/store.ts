@@ -18,8 +18,9 @@ export const FULL: Added = { ok: false, reason: 'store_full' }
 export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
-// V8 keeps two bytes a character if one is beyond Latin-1. Long strings waste space on its heap.
-const LONG = 1_000
+// Longer JSON is kept as a Buffer: V8 would take two bytes a character if one is beyond Latin-1,
+// and waste space on its heap.
+const LONG = 1_000 // characters
 /** Characters of a page that is cached. */
 const MAX_CACHED = 16 * 2 ** 10
 
@@ -27,8 +28,8 @@ const MAX_CACHED = 16 * 2 ** 10
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees at least this many bytes if it can, but none of `except`. */
-  makeRoom?(bytes: number, except?: LocalStore): void
+  /** Frees at least this many bytes if it can, but never those of `kept`. */
+  makeRoom?(bytes: number, kept?: LocalStore): void
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
@@ -93,7 +94,7 @@ export class MemoryStore implements LocalStore {
   add(pet: Seed): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    // Only for its first new pet may a store have others closed.
+    // Other stores are closed only for a store's first new pet; one that grows gets 507.
     const isFirst = this.size === this.#initialSize
     if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(bytesOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL

@@ -22,7 +22,7 @@ interface Unchecked extends Pick<Petstore, WithoutArguments> {
 }
 
 /** Status of the response to each error of a petstore, and its code if it is not the usual one. */
-const ERRORS: Readonly<Record<PetstoreErrorCode, readonly [status: Status, code?: string]>> = {
+const RESPONSES: Readonly<Record<PetstoreErrorCode, readonly [status: Status, code?: string]>> = {
   invalid_option: [400],
   invalid_pet: [400, 'invalid_pet'],
   timeout: [408],
@@ -35,7 +35,7 @@ type Task = (call: Call) => Awaitable<string | void>
 type Row = readonly [Route['method'], path: string, task: Task]
 
 /** The test controls over HTTP: not logged, and without a key unless each key has a store. */
-export function controls(petstore: Unchecked): Route[] {
+export function controlRoutes(petstore: Unchecked): Route[] {
   const list = () => JSON.stringify(routes, ['method', 'path'])
   const reset: Task = ({ body }) => petstore.reset(body.length === 0 ? undefined : readJson(body))
   const add: Task = async ({ body }) => jsonOf(await petstore.add(readJson(body)))
@@ -69,13 +69,13 @@ function routeOf([method, path, task]: Row): Route {
       if (body === undefined) return { status: 204 }
       return { status: method === 'POST' ? 201 : 200, body }
     } catch (error) {
-      for (const [known, [status, code = CODES[status]]] of Object.entries(ERRORS)) {
+      for (const [known, [status, code = CODES[status]]] of Object.entries(RESPONSES)) {
         if (hasCode(error, known)) return errorReply(status, code, messageOf(error))
       }
       throw error // a bug
     }
   }
-  return { method, path, operation: path, handle }
+  return { method, path, operation: path, handle } // the operation is never shown
 }
 
 /** Pets with exact integers, which JSON.stringify does not write. */
@@ -95,11 +95,10 @@ const PARAMETERS = {
   wait: rule('seconds from 0 to 600, such as 5 or 0.25', isNumber, (wait) => wait <= 600),
 }
 
-const DIGITS = /^(?:0|[1-9]\d{0,15})$/
-const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
+const NUMBER = /^(?:0|[1-9]\d{0,15})(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(text)])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
   if (pairs.length > Object.keys(given).length) throw misuse('query must name a parameter once')
   checkMembers('query', given, PARAMETERS)
@@ -109,10 +108,9 @@ async function findRequests(petstore: Unchecked, { query }: Call): Promise<strin
 }
 
 /** Null, a number in plain digits, or the text as it is. */
-function read(name: string, text: string): string | number | null {
+function read(text: string): string | number | null {
   if (text === 'null') return null
-  const pattern = name === 'wait' ? DECIMAL : DIGITS
-  return pattern.test(text) ? Number(text) : text
+  return NUMBER.test(text) ? Number(text) : text
 }
 
 /**

@@ -25,7 +25,8 @@ function isFree(name: string): boolean {
 }
 
 const HEADERS = rule(
-  'an object of valid header names and values, except those that the server sends itself',
+  'an object of header names and texts, without Content-Type and others that the server sets',
+  // Not iterable: a Headers or a Map has no members of its own.
   (value): value is Record<string, string> =>
     isRecord(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),
   (headers) =>
@@ -83,7 +84,7 @@ export class Faults {
   readonly #delay: Delay
   #pending: Pending[] = []
   #delays = new AbortController() // aborted when they end early
-  #count = 0
+  #count = 0 // requests that #handle() had; chooses the delay of the next one
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -108,7 +109,7 @@ export class Faults {
     return this.#pending.map(({ fault }) => structuredClone(fault))
   }
 
-  /** Drops the pending faults and ends running delays, those of faults in a hang-up. */
+  /** Drops the pending faults. Ends all delays, and hangs up on the requests that faults delay. */
   clear(): void {
     this.#pending = []
     this.#endDelays()
@@ -132,9 +133,9 @@ export class Faults {
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    // After clear(), only a delay of the option ends in a response; after hangUp(), none does.
-    const isHungUp = signal.reason === HANG_UP ? ms > 0 : fault.delay !== undefined
-    if (fault.hangUp || (signal.aborted && isHungUp)) return undefined
+    // After hangUp(), no delayed request gets a response; after clear(), none that a fault delayed.
+    const isLostIfAborted = signal.reason === HANG_UP ? ms > 0 : fault.delay !== undefined
+    if (fault.hangUp || (signal.aborted && isLostIfAborted)) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -178,7 +179,7 @@ function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | 
   if (status === undefined && !runsNothing) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  const usual = body === 'cut' ? 500 : 200 // a garbled response is no Error
+  const usual = body === 'cut' ? 500 : 200 // spoil() replaces the body of a garbled one
   return errorReply(status ?? usual, code, message, headers)
 }
 

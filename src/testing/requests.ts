@@ -1,3 +1,4 @@
+import { unescape } from 'node:querystring'
 import { clearTimeout, setTimeout } from 'node:timers' // tests may replace the globals
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
@@ -5,7 +6,7 @@ import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
 import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { OPERATIONS, violationsOf } from './violations.ts'
+import { memberViolations, OPERATIONS, parameterViolations } from './violations.ts'
 
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
@@ -76,8 +77,8 @@ export class RequestRecorder {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     return new Promise((resolve, reject) => {
-      let missing = 0 // at least; looking at all for each request would take quadratic time
-      const look = (reason?: 'timeout' | 'closed') => {
+      let missing = 0 // or more: to count them all at each request would take quadratic time
+      const settleIfDone = (reason?: 'timeout' | 'closed') => {
         const found = this.#find(filters)
         missing = count - found.length
         if (missing <= 0) resolve(structuredClone(found))
@@ -88,12 +89,12 @@ export class RequestRecorder {
       }
       const onRequest = (request: RecordedRequest) => {
         if (matches(request, filters)) missing--
-        if (missing <= 0) look()
+        if (missing <= 0) settleIfDone()
       }
-      const wait: Wait = { onRequest, end: look }
-      const timer = setTimeout(look, timeout, 'timeout')
+      const wait: Wait = { onRequest, end: settleIfDone }
+      const timer = setTimeout(settleIfDone, timeout, 'timeout')
       this.#waits.add(wait)
-      look(this.#isClosed ? 'closed' : undefined)
+      settleIfDone(this.#isClosed ? 'closed' : undefined)
     })
   }
 
@@ -114,7 +115,7 @@ export class RequestRecorder {
 
   #describe(head: RequestHead, request: RecordedRequest | undefined): string {
     if (request === undefined) return this.#redact(`${head.method} ${head.target} in flight`)
-    const { method, path, query, status } = request // redacted by the keys of its time
+    const { method, path, query, status } = request // redacted when it was added
     const target = query === '' ? path : `${path}?${query}`
     const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
     return `${method} ${target} ${status ?? 'no response'} ${body}`.trimEnd()
@@ -126,12 +127,12 @@ export class RequestRecorder {
   }
 
   /** Adds a request, unless it could not be read or has been forgotten since it began. */
-  add(record: RequestOutcome): void {
-    const { head, operation = '', key = null, content = NO_BODY, reply, ms } = record
+  add(outcome: RequestOutcome): void {
+    const { head, operation = '', key = null, body = NO_BODY, reply, ms } = outcome
     if (head === undefined || !this.#requests.has(head)) return
     const redact = this.#redact
     const { path, query } = readTarget(head.target)
-    const { parameters, members } = violationsOf(operation, query, content)
+    const violations = [...parameterViolations(operation, query), ...memberViolations(body)]
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization' ? '[redacted]' : redact(`${value}`),
@@ -143,16 +144,16 @@ export class RequestRecorder {
       query: redact(query),
       key,
       headers: Object.fromEntries(headers),
-      body: redact(content.toString('utf8', 0, MAX_BODY_BYTES)),
+      body: redact(body.toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
       duration: ms,
-      violations: [...parameters, ...members].map(redact),
+      violations: violations.map(redact),
     }
     const size = JSON.stringify(request).length
     this.#requests.set(head, { request, size })
     this.#count++
     this.#grow(size)
-    this.#dropOldestWhile(() => this.#count > this.#maxLength || this.#size > MAX_SIZE)
+    this.dropOldest(Infinity)
     const { bytes, maxBytes } = this.#budget
     if (bytes > maxBytes) this.#budget.makeRoom?.(bytes - maxBytes)
     for (const { onRequest } of this.#waits) onRequest(request)
@@ -163,15 +164,11 @@ export class RequestRecorder {
     this.#budget.bytes += bytes
   }
 
-  /** Drops the oldest while less than an eighth of the budget is free. */
-  dropOldest(): void {
-    const budget = this.#budget
-    this.#dropOldestWhile(() => budget.bytes > (budget.maxBytes * 7) / 8)
-  }
-
-  #dropOldestWhile(isOver: () => boolean): void {
+  /** Drops the oldest while they are too many or too large, or all recorders take more bytes. */
+  dropOldest(maxBytes: number): void {
     for (const [head, entry] of this.#requests) {
-      if (!isOver()) return
+      const isWithin = this.#count <= this.#maxLength && this.#size <= MAX_SIZE
+      if (isWithin && this.#budget.bytes <= maxBytes) return
       if (entry === undefined) continue
       this.#requests.delete(head)
       this.#count--
@@ -184,7 +181,7 @@ function matches(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
   const seen: Record<string, unknown> = { ...request }
   return filters.every(([name, value]) => {
-    if (name === 'petId') return operation === 'getPet' && path.endsWith(`/${value}`)
+    if (name === 'petId') return operation === 'getPet' && unescape(path).endsWith(`/${value}`)
     return seen[name] === value
   })
 }

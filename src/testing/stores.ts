@@ -66,11 +66,12 @@ export class Stores implements Budget {
     this.#shared = shared
     this.#open = open
     this.#newBytes = STORE_OVERHEAD + initialBytes
-    // Drops requests of the longest unused key first.
+    const maxBytes = maxStore / 8
+    // Drops requests of the longest unused key first, until an eighth is free.
     const makeRoom = () => {
-      for (const { recorder } of this.#cores.values()) recorder.dropOldest()
+      for (const { recorder } of this.#cores.values()) recorder.dropOldest((maxBytes * 7) / 8)
     }
-    this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
+    this.#requestBudget = { maxBytes, bytes: 0, makeRoom }
   }
 
   /** How many pets there are. */
@@ -80,7 +81,7 @@ export class Stores implements Budget {
     return size
   }
 
-  /** What a key has. Throws a TypeError if it is not valid. After closeAll() it is closed. */
+  /** The core of a key, opened on first use; a closed one after closeAll(). Throws if invalid. */
   of(key: string): Core {
     const core = this.#cores.get(key) ?? this.#openFor(key)
     this.#cores.delete(key)
@@ -102,7 +103,7 @@ export class Stores implements Budget {
     this.#cores.delete(key)
     void closeCore(core)
     core.recorder.clear()
-    this.bytes -= STORE_OVERHEAD
+    this.bytes -= STORE_OVERHEAD // closeCore() gave back those of the pets
   }
 
   closeAll(): void {
@@ -110,11 +111,11 @@ export class Stores implements Budget {
     for (const core of this.#cores.values()) void closeCore(core)
   }
 
-  /** Closes the longest unused stores, but `except`, until this many bytes are free. */
-  makeRoom(bytes: number, except?: LocalStore): void {
+  /** Closes the longest unused stores, never `kept`, until this many bytes are free. */
+  makeRoom(bytes: number, kept?: LocalStore): void {
     for (const [key, { context }] of this.#cores) {
       if (this.bytes + bytes <= this.maxBytes) return
-      if (context.store === except) continue
+      if (context.store === kept) continue
       this.close(key)
       this.#shared.log.count('warn', CLOSED_FOR_ROOM)
     }

@@ -8,17 +8,17 @@ const LIST_PARAMETERS = ['limit', 'after', 'status'] // no other operation has a
 const KNOWN_MEMBERS = ['name', 'categoryId', 'status']
 const NAME_OR_STRING_OR_BRACKET = /("[^"]*")\s*:|"[^"]*"|[[\]{}]/g
 
-type Violations = Readonly<Record<'parameters' | 'members', readonly string[]>>
-
-/** Unknown and repeated parameters of an operation, and members of a NewPet, in words. */
-export function violationsOf(operation: string, query: string, body: Buffer): Violations {
+/** Unknown and repeated parameters of an operation, in words. */
+export function parameterViolations(operation: string, query: string): string[] {
   const known = operation === 'listPets' ? LIST_PARAMETERS : []
   const isKnown = OPERATIONS.some((name) => name === operation)
   const names = isKnown ? [...new URLSearchParams(`?${query}`).keys()] : []
-  return {
-    parameters: violationsIn('parameter', names, known),
-    members: violationsIn('member', membersOf(body.toString()), KNOWN_MEMBERS),
-  }
+  return violationsIn('parameter', names, known)
+}
+
+/** Unknown and repeated members of a NewPet, in words. */
+export function memberViolations(body: Buffer): string[] {
+  return violationsIn('member', membersOf(body.toString()), KNOWN_MEMBERS)
 }
 
 function violationsIn(what: string, names: readonly string[], known: readonly string[]): string[] {
@@ -35,7 +35,7 @@ function violationsIn(what: string, names: readonly string[], known: readonly st
 function membersOf(json: string): string[] {
   if (json === '' || !parseJson(json).ok) return [] // '' spares the parser's slow error
   const names: string[] = []
-  const withoutEscapes = json.replace(/\\./g, '__') // as long, and each quote ends a string
+  const withoutEscapes = json.replace(/\\./g, '__') // as long, and no quote is inside a string
   let depth = 0
   for (const { 0: token, 1: name, index } of withoutEscapes.matchAll(NAME_OR_STRING_OR_BRACKET)) {
     if ('{['.includes(token)) depth++
@@ -51,10 +51,10 @@ export function makeStrict(routes: readonly Route[], redact: (text: string) => s
   for (const route of routes) {
     const { operation, handle } = route
     route.handle = (call) => {
-      const { parameters, members } = violationsOf(operation, call.query, call.body)
-      if (parameters.length > 0) return refuse('badQuery', redact(parameters.join('; ')))
-      if (members.length > 0) return refuse('badPet', redact(members.join('; ')))
-      return handle(call)
+      const inQuery = parameterViolations(operation, call.query).join('; ')
+      if (inQuery !== '') return refuse('badQuery', redact(inQuery))
+      const inBody = memberViolations(call.body).join('; ')
+      return inBody === '' ? handle(call) : refuse('badPet', redact(inBody))
     }
   }
 }

@@ -5,6 +5,7 @@ import { connect, Server } from 'node:net'
 import { syncBuiltinESMExports } from 'node:module'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
@@ -19,6 +20,24 @@ const START = postHead(REX.length, 'Expect: 100-continue')
 // A page of 50 MB, more than the system buffers for a client that does not read.
 const BIG = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(500_000), categoryId: 1 }))
 const PAGE = get('/v1/pets?limit=100')
+
+// A worker's: once the gate is at 1, ten clients connect, and it sets the gate to 2. Posts what
+// became of each.
+const CLIENTS = `
+  const { connect } = require('node:net')
+  const { parentPort, workerData } = require('node:worker_threads')
+  const [gate, port] = workerData
+  Atomics.wait(gate, 0, 0)
+  const outcomes = Array.from({ length: 10 }, () => new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1').resume()
+    socket.on('error', ({ code }) => resolve(code)).on('end', () => resolve('end'))
+  }))
+  setImmediate(() => {
+    Atomics.store(gate, 0, 2)
+    Atomics.notify(gate, 0)
+  })
+  Promise.all(outcomes).then((codes) => parentPort.postMessage(codes))
+`
 
 /** Opens a connection with a request in flight, whose body is not complete. */
 async function openInFlight(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
@@ -89,6 +108,27 @@ describe('close()', within, () => {
     for (const client of clients) await assertNext(client, 200)
     for (const client of clients) assert.equal(await client.rest(), '')
     assert.equal(await closing, 0)
+  })
+
+  test('resets at most one of many clients that connect in one turn of its stop', async (t) => {
+    const outcomes = [0, 1, 2, 3, 4].map(async (turns) => {
+      const petstore = await start(t)
+      const gate = new Int32Array(new SharedArrayBuffer(4))
+      const worker = new Worker(CLIENTS, { eval: true, workerData: [gate, portOf(petstore)] })
+      await once(worker, 'online')
+      const closing = petstore.close(LONG)
+      for (let before = 0; before < turns; before++) await turn()
+      Atomics.store(gate, 0, 1)
+      Atomics.notify(gate, 0)
+      Atomics.wait(gate, 0, 1) // nothing else runs until they have connected
+      const [codes] = await once(worker, 'message')
+      assert.equal(await closing, 0)
+      return codes
+    })
+    for (const codes of await Promise.all(outcomes)) {
+      assert.equal(codes.length, 10)
+      assert.ok(codes.filter((code: string) => code === 'ECONNRESET').length <= 1, codes.join())
+    }
   })
 
   test('waits for pipelined requests, and for a slow reader of a large response', async (t) => {
