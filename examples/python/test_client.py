@@ -1,4 +1,5 @@
 import json
+import pathlib
 import subprocess
 import threading
 import unittest
@@ -8,13 +9,14 @@ from urllib.request import Request, urlopen
 from client import add_pet
 
 KEY = "my-secret-key"
-COMMAND = "node_modules/.bin/petstore-server --port 0 --control-port 0 --log json --api-key"
+SERVER = pathlib.Path(__file__).with_name("node_modules") / ".bin/petstore-server"
+FLAGS = "--port 0 --control-port 0 --log json --drain 0 --api-key"
 TOM = {"name": "Tom", "categoryId": 2}
 
 
 def setUpModule():
     global server, url, control_url
-    server = subprocess.Popen([*COMMAND.split(), KEY], stdout=subprocess.PIPE)
+    server = subprocess.Popen([SERVER, *FLAGS.split(), KEY], stdout=subprocess.PIPE)
     started = json.loads(server.stdout.readline())  # once it listens, the log says where
     url, control_url = started["url"], started["controlUrl"]
     threading.Thread(target=server.stdout.read, daemon=True).start()  # keeps the pipe empty
@@ -30,8 +32,12 @@ def control(method, path, body=None):
     """Calls a control of the pet store."""
     content = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
-    with urlopen(Request(control_url + path, content, headers, method=method)) as response:
-        return json.loads(response.read() or "null")
+    try:
+        with urlopen(Request(control_url + path, content, headers, method=method)) as response:
+            return json.loads(response.read() or "null")
+    except HTTPError as error:  # its message says what was expected, or what came instead
+        with error:
+            raise AssertionError(json.load(error)["message"]) from None
 
 
 def statuses(count):
