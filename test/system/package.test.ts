@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
+import type { RecordedRequest } from '../../src/types.ts'
 import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, freePort, KEY, words } from '../support.ts'
@@ -258,6 +259,11 @@ test('the commands for a shared server run', async (t) => {
   const { command, printed } = await runChapter(t, SHARED, '.')
   assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key /)
   const luna = '{"id":13,"name":"Luna","categoryId":1}'
+  const requests: RecordedRequest[] = JSON.parse(printed.pop() ?? '')
+  assert.deepEqual(
+    requests.map(({ status }) => status),
+    [201, 503, 200],
+  )
   assert.deepEqual(printed, [
     luna,
     '{"operation":"listPets","status":503,"times":1}',
