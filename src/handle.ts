@@ -175,7 +175,7 @@ export async function withStorageCode<T>(work: Awaitable<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    if (hasCode(error, 'store_full')) throw error
+    if (error instanceof RangeError && hasCode(error, 'store_full')) throw error // mustFit()'s
     throw withCode('storage_failed', new Error(messageOf(error), { cause: error }))
   }
 }

@@ -65,7 +65,7 @@ export function dispatch(service: Service, received: Received): Awaitable<Reply 
   const authorized = secured ? authorize(headers, method) : undefined
   if (typeof authorized === 'string') return refuse(authorized) // a Problem
   received.key = authorized
-  if (routes === undefined) return refuse('notFound', router.paths)
+  if (routes === undefined) return refuse('notFound', router.basePath || '/') // '' is the root
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
   if (route === undefined) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'

@@ -37,17 +37,14 @@ export function readTarget(target: string): { path: string; query: string } {
 /** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
 export class Router {
   readonly allow: string // every method that some resource has
-  readonly paths: string // those under the base path
-  readonly #basePath: string
+  readonly basePath: string
   readonly #prefix: string
   // By decoded path. A lone % stands for the parameter: a request's path has it only in %25, %2F.
   readonly #resources = new Map<string, Map<string, Route>>()
 
   constructor(table: readonly Route[], basePath: string) {
     this.allow = allowOf(table.map(({ method }) => method))
-    const paths = table.filter(({ access }) => !access).map(({ path }) => basePath + path)
-    this.paths = [...new Set(paths)].join(', ')
-    this.#basePath = basePath
+    this.basePath = basePath
     this.#prefix = `${basePath}/`
     for (const route of table) {
       const base = route.access === undefined ? basePath : ''
@@ -67,7 +64,7 @@ export class Router {
     if (routes === undefined && param !== '')
       routes = this.#resources.get(`${decoded.slice(0, start)}%`)
     const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-    const secured = decoded === this.#basePath || decoded.startsWith(this.#prefix)
+    const secured = decoded === this.basePath || decoded.startsWith(this.#prefix)
     return { query, param, secured, routes, route }
   }
 }

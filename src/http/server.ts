@@ -96,8 +96,8 @@ export class HttpServer {
   }
 
   /**
-   * Accepts the connections in the listener's backlog, which closing it would reset. The system
-   * keeps new ones waiting meanwhile, and refuses them when they try again.
+   * Accepts the connections in the listener's backlog, which closing it would reset. Meanwhile, the
+   * system queues one more at most, keeps others waiting, and refuses them when they try again.
    */
   async #acceptBacklog(): Promise<void> {
     const { _handle }: Listening = this.#server // undocumented

@@ -95,10 +95,11 @@ const PARAMETERS = {
   wait: rule('seconds from 0 to 600, such as 5 or 0.25', isNumber, (wait) => wait <= 600),
 }
 
-const NUMBER = /^(?:0|[1-9]\d{0,15})(?:\.\d{1,3})?$/
+const DIGITS = /^(?:0|[1-9]\d{0,15})$/
+const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(text)])
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
   if (pairs.length > Object.keys(given).length) throw misuse('query must name a parameter once')
   checkMembers('query', given, PARAMETERS)
@@ -108,9 +109,10 @@ async function findRequests(petstore: Unchecked, { query }: Call): Promise<strin
 }
 
 /** Null, a number in plain digits, or the text as it is. */
-function read(text: string): string | number | null {
+function read(name: string, text: string): string | number | null {
   if (text === 'null') return null
-  return NUMBER.test(text) ? Number(text) : text
+  const pattern = name === 'wait' ? DECIMAL : DIGITS
+  return pattern.test(text) ? Number(text) : text
 }
 
 /**

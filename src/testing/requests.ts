@@ -181,7 +181,8 @@ function matches(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
   const seen: Record<string, unknown> = { ...request }
   return filters.every(([name, value]) => {
-    if (name === 'petId') return operation === 'getPet' && unescape(path).endsWith(`/${value}`)
+    const id = unescape(path.slice(path.lastIndexOf('/') + 1))
+    if (name === 'petId') return operation === 'getPet' && id === String(value)
     return seen[name] === value
   })
 }

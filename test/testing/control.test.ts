@@ -260,7 +260,15 @@ test('a wait for requests ends with the petstore, and at once after its end', as
 test('a wait filters by operation, status, pet and key, in process and over HTTP', async (t) => {
   const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
   const second = { headers: { authorization: 'Bearer second-key' } }
-  for (const path of ['/pets/1', '/pets/11', '/pets/1?a', '/pets/%31', '/pets', '/cats/1'])
+  for (const path of [
+    '/pets/1',
+    '/pets/11',
+    '/pets/1?a',
+    '/pets/%31',
+    '/pets/x%2F1',
+    '/pets',
+    '/cats/1',
+  ])
     await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
   await send(petstore, 'PUT', '/v1/pets/1') // no getPet
   petstore.inject({ operation: 'getPet', petId: 1, hangUp: true })
@@ -484,8 +492,8 @@ const KNOWN =
   'retryAfter, delay, hangUp, body, done'
 const NO_STATUS = 'code, message, headers and retryAfter must be with a status'
 const HEADERS =
-  'must be an object of header names and texts, ' +
-  'without Content-Type and others that the server sets'
+  'must be an object of valid header names and values, ' +
+  'without Content-Type and others the server sets'
 const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const HUNG_UP = { ...ANY, hangUp: true }
