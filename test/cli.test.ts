@@ -237,7 +237,8 @@ for (const [format, isTTY, ...args] of [
 ] as const) {
   const place = isTTY ? 'a terminal' : 'a pipe'
   test(`the log on ${place} with ${args.join(' ') || 'no flag'} is ${format}`, async (t) => {
-    const { process, url, status } = await serve(t, ['--api-key', KEY, ...args], { isTTY })
+    const keys = ['--api-key', KEY, '--api-key', KEY] // counted as one
+    const { process, url, status } = await serve(t, [...keys, ...args], { isTTY })
     await send({ url }, 'GET', '/v1/pets')
     process.emit('SIGTERM')
     assert.equal(await status, 0)
@@ -322,7 +323,7 @@ test('SIGHUP rereads the file of keys, and a bad file changes no key', async (t)
     const line = `"level":"error","message":"the API keys stay as they were: .*${why}`
     await process.stdout.until(new RegExp(line))
   }
-  writeFileSync(path, 'the-new-key # since today\n')
+  writeFileSync(path, 'the-new-key # since today\nthe-new-key\n')
   process.emit('SIGHUP')
   assert.equal(await valid(), '401,200,200')
   await process.stdout.until(/"level":"info","message":"[^"]*read again; valid keys: 2"/)

@@ -134,6 +134,8 @@ test('startPetstore() fills it before it resolves, and rejects if it cannot', as
   const small = new SlowStore()
   small.reset = () => false
   await assert.rejects(serve(t, small, [REX]), { code: 'store_full', message: /do not fit/ })
+  small.reset = () => Promise.reject(Object.assign(new Error(message), { code: 'store_full' }))
+  await assert.rejects(serve(t, small, [REX]), { code: 'storage_failed', message })
 })
 
 test('a store that cannot be closed does not hide why the start failed', async (t) => {

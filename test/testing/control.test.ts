@@ -325,6 +325,7 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     ['count=6', `count 6 ${COUNT}`],
     ['count=', `count '' ${ANY_COUNT}`],
     ['count=01', `count '01' ${ANY_COUNT}`],
+    ['count=1.0', `count '1.0' ${ANY_COUNT}`],
     ['count=%2B1', `count '+1' ${ANY_COUNT}`],
     ['status=600', `status 600 ${STATUS}`],
     ['status=Null', `status 'Null' ${STATUS}`],
