@@ -9,14 +9,16 @@ const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 /** What HTTP forbids in a request that node:http accepts. */
 export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const { headers, rawHeaders, httpVersion } = req
+  const { host, expect } = headers
   const isOld = httpVersion === '1.0'
   if (httpVersion !== '1.1' && !isOld) return 'badVersion'
   if (isOld && isOtherProtocol(req)) return 'badVersion'
   if (isHeadTooLarge(req.url ?? '', rawHeaders)) return 'headersTooLarge'
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
-  if (headers.host === undefined && !isOld) return 'badHost'
-  if (!HOST.test(headers.host ?? '') || countOf(rawHeaders, 'host') > 1) return 'badHost'
+  if (host === undefined && !isOld) return 'badHost'
+  if (host !== undefined && !HOST.test(host)) return 'badHost'
+  if (countOf(rawHeaders, 'host') > 1) return 'badHost'
 
   // RFC 9110 §11.6.2, §5.3: credentials are not a list.
   if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
@@ -26,8 +28,8 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   if (problem !== undefined) return problem
 
   // RFC 9110 §10.1.1: HTTP/1.0 has no Expect.
-  if (isOld || headers.expect === undefined) return undefined
-  return headers.expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
+  if (isOld || expect === undefined) return undefined
+  return expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
 }
 
 function countOf(rawHeaders: readonly string[], name: string): number {

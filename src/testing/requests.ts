@@ -153,7 +153,7 @@ export class RequestRecorder {
     this.#requests.set(head, { request, size })
     this.#count++
     this.#grow(size)
-    this.dropOldest(Infinity)
+    this.dropOldest()
     const { bytes, maxBytes } = this.#budget
     if (bytes > maxBytes) this.#budget.makeRoom?.(bytes - maxBytes)
     for (const { onRequest } of this.#waits) onRequest(request)
@@ -164,11 +164,11 @@ export class RequestRecorder {
     this.#budget.bytes += bytes
   }
 
-  /** Drops the oldest while they are too many or too large, or all recorders take more bytes. */
-  dropOldest(maxBytes: number): void {
+  /** Drops the oldest while there are too many, or all take more than a share of their budget. */
+  dropOldest(share: number = Infinity): void {
     for (const [head, entry] of this.#requests) {
       const isWithin = this.#count <= this.#maxLength && this.#size <= MAX_SIZE
-      if (isWithin && this.#budget.bytes <= maxBytes) return
+      if (isWithin && this.#budget.bytes <= this.#budget.maxBytes * share) return
       if (entry === undefined) continue
       this.#requests.delete(head)
       this.#count--
@@ -179,10 +179,7 @@ export class RequestRecorder {
 
 function matches(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
-  const seen: Record<string, unknown> = { ...request }
-  return filters.every(([name, value]) => {
-    const id = unescape(path.slice(path.lastIndexOf('/') + 1))
-    if (name === 'petId') return operation === 'getPet' && id === String(value)
-    return seen[name] === value
-  })
+  const petId = operation === 'getPet' && unescape(path.split('/').at(-1) ?? '')
+  const seen: Record<string, unknown> = { ...request, petId }
+  return filters.every(([name, value]) => String(seen[name]) === String(value)) // petId is text
 }

@@ -66,12 +66,11 @@ export class Stores implements Budget {
     this.#shared = shared
     this.#open = open
     this.#newBytes = STORE_OVERHEAD + initialBytes
-    const maxBytes = maxStore / 8
     // Drops requests of the longest unused key first, until an eighth is free.
     const makeRoom = () => {
-      for (const { recorder } of this.#cores.values()) recorder.dropOldest((maxBytes * 7) / 8)
+      for (const { recorder } of this.#cores.values()) recorder.dropOldest(7 / 8)
     }
-    this.#requestBudget = { maxBytes, bytes: 0, makeRoom }
+    this.#requestBudget = { maxBytes: maxStore / 8, bytes: 0, makeRoom }
   }
 
   /** How many pets there are. */
