@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
-import { isLoopback, reachable, urlOf } from './http/server.ts'
+import { isLoopback, reachableUrl, urlOf } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
 import { readSeed } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
@@ -135,7 +135,7 @@ async function stop(
 }
 
 async function checkReadiness({ host, port }: Config): Promise<void> {
-  const url = `${reachable(urlOf(host, port))}/readyz`
+  const url = `${reachableUrl(urlOf(host, port))}/readyz`
   try {
     const signal = AbortSignal.timeout(3_000)
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -198,7 +198,7 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 
 /** The URLs by which other machines reach what listens on all addresses. */
 function networkUrls(bound: string): string[] {
-  if (reachable(bound) === bound) return []
+  if (reachableUrl(bound) === bound) return []
   const { hostname } = new URL(bound)
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
   const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')

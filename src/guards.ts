@@ -5,7 +5,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-/** Whether a value is an object, and no array. */
+/** Whether a value is an object, and not an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return isRecord(value) && !Array.isArray(value)
 }

@@ -92,7 +92,7 @@ export class PetstoreHandle implements Petstore {
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
     const { store } = this.#current.context
     const pets = petsOrThrow(validateNewPets(newPets))
-    // A local store, which has values(), takes all at once; a user's own none after a failure.
+    // A local store, which has values(), takes all at once; a user's own stops at a failure.
     const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
     const outcomes = await Promise.all(adding)
     return outcomes.map((added, at) => petIn(added, `pet ${at + 1} of ${pets.length}`))

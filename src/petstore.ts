@@ -9,7 +9,7 @@ import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
 import { openLog } from './http/log.ts'
 import { Router } from './http/router.ts'
-import { HttpServer, isLoopback, reachable } from './http/server.ts'
+import { HttpServer, isLoopback, reachableUrl } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { fill, ownStore } from './pets/own-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
@@ -81,7 +81,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
     const petstore = new PetstoreHandle(core, {
-      url: reachable(bound) + basePath,
+      url: reachableUrl(bound) + basePath,
       controlUrl: controls?.url,
       async stop(drain) {
         await controls?.server.stop(0)
@@ -124,7 +124,7 @@ function coreFor(shared: Shared, store: Context['store']): Core {
   if (!options.storePerKey) return makeCore(shared, store)
   // Not recorded, because each handle shows the requests of one key.
   const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
-  // They share `stores` as their budget. The keyless store has just a new store's initial pets.
+  // They share `stores` as their budget. Each starts with as many bytes as the keyless store.
   const stores: Stores = new Stores(shared, store.bytes ?? 0, (scope) =>
     makeCore(shared, makeStore(shared, undefined, stores), scope),
   )
@@ -143,14 +143,14 @@ function makeCore(
   scope: KeyScope = { redact: shared.keyring.redact },
 ): Core {
   const { options, keyring, log } = shared
-  const { basePath, cors, maxBody, journal } = options
+  const { basePath, cors, maxBody, journal: maxRequests } = options
   const { redact, place, requestBudget } = scope
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
-  // First, so that faults apply to what it refuses, too.
+  // Before Faults, which then decorates it: faults apply to what it refuses, too.
   if (options.strict) makeStrict(table, redact)
   const faults = new Faults(table, options.delay)
-  const recorder = new RequestRecorder(journal, redact, requestBudget)
+  const recorder = new RequestRecorder(maxRequests, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)
   const router = new Router(table, basePath)
   const begin = (head: RequestHead) => {
@@ -169,8 +169,8 @@ function makeCore(
     maxBody,
     refuse,
     onBug: (error) => log.event('error', redact(inspect(error))),
-    begin: journal === 0 ? undefined : begin,
-    record: journal === 0 ? logRequest : record,
+    begin: maxRequests === 0 ? undefined : begin,
+    record: maxRequests === 0 ? logRequest : record,
   }
   return { ...shared, context, faults, recorder, service }
 }
@@ -206,5 +206,5 @@ async function startControls(core: Core, limits: Limits) {
   const server = makeServer(core, { ...serviceOf(), pick }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
-  return { url: reachable(bound), bound, server }
+  return { url: reachableUrl(bound), bound, server }
 }

@@ -14,7 +14,7 @@ export interface NewPet {
   status?: PetStatus | undefined
 }
 
-/** A pet as the service returns it: the contract's Animal (Pet). */
+/** A pet as the service returns it: the contract's Pet. */
 export interface Pet extends NewPet {
   /** Assigned by the service: 1, 2, 3 …; never reused. */
   id: number
@@ -52,7 +52,7 @@ export type Added =
 
 /**
  * Keeps pets under ascending ids, which it assigns. If it throws or rejects, requests get 503
- * `storage_failed`: it must fail soon. Its JSON is sent as it is: the members
+ * `storage_failed`; until then they wait. Its JSON is sent as it is: the members
  * id, name, categoryId and status in this order, integers exact, no spaces.
  * @example await startPetstore({ store: openStore(process.env.DATABASE_URL) })
  */

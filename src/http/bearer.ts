@@ -44,7 +44,7 @@ export class Keyring {
   /**
    * The index of the key in an `Authorization` header, or what is wrong with it.
    *
-   * @param place Returned where any key is valid: then no list gives the key an index.
+   * @param place Returned as the index where any key is valid: there is no list of keys then.
    */
   authorize(authorization?: string, place?: number): number | Problem {
     const token = tokenOf(authorization)

@@ -1,7 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-// Tests may replace the global timers.
+// Not the globals: a user's test may fake them.
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
@@ -42,7 +42,7 @@ class Connection implements ServerConnection {
       socket.once('close', () => clearTimeout(timer))
     }
     // node resumes the socket on its own, for example after each request: pause it again. node:http
-    // stops reading at 'pause', which pause() does not emit on a stream that is paused already.
+    // stops reading at 'pause', which pause() does not emit if it was called again before 'resume'.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })
@@ -173,7 +173,7 @@ export class Connections {
  * The class of a server's requests. Node parses all that it has read from a socket, which may be
  * thousands of requests, even after the socket is destroyed. So a request after its connection's
  * last one claims to be a CONNECT. Up to Node 25 that stops the parser; from 26 on, node makes no
- * responses for them, and emits only the last one. HttpServer ignores it.
+ * responses for them, and emits only the last of them. HttpServer ignores it.
  */
 export function requestClassOf({ bySocket }: Connections): typeof IncomingMessage {
   class Request extends IncomingMessage {

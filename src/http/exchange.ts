@@ -11,7 +11,7 @@ const STRING_BYTES = 64 // a generous estimate of what a string takes besides it
 /** A connection of HttpServer, as its exchanges see it. */
 export interface ServerConnection {
   readonly keepAlive: number // milliseconds that it is kept while it is idle
-  touch(): void // when it holds more, and after the response; may reset connections
+  touch(): void // marks it as used, recounts what it holds; may reset any connection
 }
 
 /** A request over a socket, from its head to its response. */
@@ -83,8 +83,8 @@ export class Exchange implements Received {
   }
 
   /**
-   * Collects the body in `arrived`, and returns its length; for one that is too large, undefined,
-   * and drops the rest. Never settles if the client leaves before its end: end() records that.
+   * Collects the body in `arrived`, and resolves to its length. If it is too large, resolves to
+   * undefined, and drops the rest. Never settles if the client leaves: end() records that.
    */
   collectBody(): Promise<number | undefined> {
     this.#collecting ??= new Promise((resolve) => {
@@ -95,7 +95,7 @@ export class Exchange implements Received {
         return resolve(0)
       }
       let length = 0
-      req.read(0) // marks the body as read; otherwise node dumps it after the response
+      req.read(0) // marks the body as read: saves node a clean-up after the response
       req.on('data', (chunk: Buffer) => {
         if (this.#isOver) return // it is only discarded
         const start = length
@@ -140,7 +140,7 @@ export class Exchange implements Received {
   }
 }
 
-/** Appends to the first `length` bytes. A list of chunks takes much more if each has one byte. */
+/** Appends to the first `length` bytes. A list would take much more for chunks of one byte. */
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
   if (length === 0) return chunk // most bodies arrive as one
   const total = length + chunk.length

@@ -22,11 +22,11 @@ export function isHeadTooLarge(target: string, headers: readonly string[]): bool
 
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = MAX_LENGTH + 512 // node's: target and headers together
+  maxHeaderSize: number = MAX_LENGTH + 512 // node's, of both together; 512 for the shorter one
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; an unread response may double it
+  stallTimeout: number = 30_000 // without a byte either way; for an unread response, up to twice
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response

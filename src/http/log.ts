@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream'
-import { clearTimeout, setTimeout } from 'node:timers' // tests may replace the globals
+import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the globals
 import { clock } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
@@ -16,7 +16,7 @@ export interface Log {
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Counts an event. All are logged, each with its last detail: at once, then every 10 s. */
+  /** Counts an event. Logs the first at once, then the sum every 10 s, with the last detail. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
@@ -83,7 +83,7 @@ function eventCounter(event: Log['event']) {
   return { count, report }
 }
 
-const unwritten = new Set<() => void>() // by one listener: Node warns of more than ten
+const unwritten = new Set<() => void>() // one listener for all logs: Node warns of more than ten
 process.on('exit', () => {
   for (const write of unwritten) write()
 })

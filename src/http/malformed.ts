@@ -53,8 +53,8 @@ function codingProblem(coding: string, isOld: boolean): Problem | undefined {
 
 /**
  * Whether the request line names RTSP or ICE, which node's parser reports as a version of HTTP.
- * Only the parser's current bytes tell (undocumented). The request passes if they do not hold that
- * line, or hold one with the same method and target before it.
+ * Only the parser's current bytes tell (undocumented). The request passes if its line is not among
+ * them, or follows another one with the same method and target.
  */
 function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket

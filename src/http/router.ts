@@ -39,7 +39,7 @@ export class Router {
   readonly allow: string // every method that some resource has
   readonly basePath: string
   readonly #prefix: string
-  // By decoded path. A lone % stands for the parameter: a request's path has it only in %25, %2F.
+  // By path, `%` for its parameter: decodePath() leaves a % only in %25 and %2F, never alone.
   readonly #resources = new Map<string, Map<string, Route>>()
 
   constructor(table: readonly Route[], basePath: string) {

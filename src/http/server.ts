@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-// Tests may replace the global timers.
+// Not the globals: a user's test may fake them.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as immediate } from 'node:timers/promises'
 import { Connections, requestClassOf, type ServerOptions } from './connections.ts'
@@ -42,7 +42,7 @@ export class HttpServer {
       this.#accepted++
       this.#connections.add(socket)
     })
-    // The last two have Expect. malformedProblem() lets 100-continue pass, Exchange sends the 100.
+    // The last two come for Expect. malformedProblem() admits 100-continue, Exchange sends the 100.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, (req, res) => this.#receive(req, res))
     }
@@ -112,7 +112,7 @@ export class HttpServer {
 
   #closeIdle(): void {
     for (const { socket, isIdle } of this.#connections.bySocket.values()) {
-      if (isIdle) socket.destroySoon()
+      if (isIdle) socket.destroySoon() // Connection's own: it lingers
     }
   }
 
@@ -127,7 +127,7 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#received++
     const connection = this.#connections.bySocket.get(req.socket)
-    // A request after the last one, on Bun. Elsewhere it comes to #refuseTunnel(), as a CONNECT.
+    // A request after its connection's last: on node, requestClassOf() makes it a CONNECT.
     if (connection === undefined || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
@@ -164,11 +164,11 @@ export class HttpServer {
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
     const reply = this.#service.refuse(problem, detail)
-    const isInBody = latest?.req.complete === false // the problem, else in a later request
+    const isInBody = latest?.req.complete === false // else the problem is in the next request
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.hasFailed = true
-    // A request that is in its body here has its response.
+    // The response was sent before the body was complete: nothing can follow it.
     if (isInBody) socket.destroySoon()
     else if (connection.isIdle) this.#sendLast(socket, reply)
     else latest?.res.once('close', () => this.#sendLast(socket, reply))
@@ -189,7 +189,7 @@ export function urlOf(address: string, port: number): string {
 }
 
 /** The URL by which this machine reaches a server that is bound to a URL. */
-export function reachable(bound: string): string {
+export function reachableUrl(bound: string): string {
   return bound.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 }
 

@@ -27,7 +27,7 @@ export interface Lock {
  *
  * 1. A contender listens on a socket of its own, and only then looks at all others: of two, at
  *    least one sees the other.
- * 2. The socket tells any user who the process is, with a prefix while it contends.
+ * 2. The socket tells every user of the system who the process is, with a prefix while it contends.
  * 3. A contender that sees an owner, or a contender whose name comes first, gives up; for any other
  *    contender it waits.
  * 4. A socket that nobody answers for is removed.

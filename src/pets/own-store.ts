@@ -25,7 +25,7 @@ export function ownStore(store: Store, fillStore: Fill, onFailure: OnFailure): S
     }
   }
 
-  // Types do not stop JavaScript, and many databases have null for none.
+  // Types do not stop JavaScript, and many databases return null for no row.
   return {
     page: (query) =>
       ask(async () => {

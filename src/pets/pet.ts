@@ -9,7 +9,7 @@ export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
 const RANGE = ' from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
-const HAS_ID = { ok: false, reason: 'id must be left out: the store assigns 1, 2, 3 …' } as const
+const ID_GIVEN = { ok: false, reason: 'id must be left out: the store assigns 1, 2, 3 …' } as const
 
 export function isPetStatus(value: unknown): value is PetStatus {
   return PET_STATUSES.some((status) => status === value)
@@ -50,7 +50,7 @@ function rangeFor(value: unknown): string {
 
 /** Validates an array of NewPet without ids; the reason names the first invalid item. */
 export function validateNewPets(input: unknown): Parsed<NewPet[]> {
-  return validateEach(input, (item) => (hasId(item) ? HAS_ID : validateNewPet(item)))
+  return validateEach(input, (item) => (hasId(item) ? ID_GIVEN : validateNewPet(item)))
 }
 
 /** Validates an array like {@link validateNewPets}, or one of pets with ascending ids. */

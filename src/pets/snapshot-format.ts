@@ -182,7 +182,7 @@ function withPlace<T>(place: string, task: () => T): T {
 /** A file in blocks of complete lines; what follows the last newline is a block, too. */
 async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
   let parts: Buffer[] = []
-  // For a caller that stops early and reads on: this leaves the file open, and its position at 0.
+  // A caller may stop early and read the file itself: this leaves it open, and its position at 0.
   const stream = file.createReadStream({ start: 0, autoClose: false })
   const chunks: AsyncIterable<Buffer> = stream.iterator({ destroyOnReturn: false })
   for await (const chunk of chunks) {

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs'
-import { setTimeout } from 'node:timers' // tests may replace the global
+import { setTimeout } from 'node:timers' // a user's test may fake the global
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { messageOf } from '../guards.ts'
 import type { Added, NewPet } from '../types.ts'
@@ -41,8 +41,8 @@ export async function openSnapshotStore(
 }
 
 /**
- * Keeps pets in memory and on disk. Additions go to the journal, all that arrive during a write in
- * the next one, and are acknowledged when they are on disk.
+ * Keeps pets in memory and on disk. The additions that arrive during a write to the journal go into
+ * the next one. Each is acknowledged when it is on disk.
  */
 class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles

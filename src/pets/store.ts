@@ -11,7 +11,7 @@ export interface LocalStore extends Store {
   values(): Iterable<string>
 }
 
-/** A pet that may be kept under its id. */
+/** A pet with the id that it is to get, before it is kept. */
 export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
 export const FULL: Added = { ok: false, reason: 'store_full' }
@@ -28,7 +28,7 @@ const MAX_CACHED = 16 * 2 ** 10
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees at least this many bytes if it can, but never those of `kept`. */
+  /** Frees bytes until at least this many are left, if it can, but none of `kept`. */
   makeRoom?(bytes: number, kept?: LocalStore): void
 }
 
@@ -94,7 +94,7 @@ export class MemoryStore implements LocalStore {
   add(pet: Seed): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    // Other stores are closed only for a store's first new pet; one that grows gets 507.
+    // Only a store's first new pet closes others: one that goes on growing gets 507 instead.
     const isFirst = this.size === this.#initialSize
     if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(bytesOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL

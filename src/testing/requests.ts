@@ -1,5 +1,5 @@
 import { unescape } from 'node:querystring'
-import { clearTimeout, setTimeout } from 'node:timers' // tests may replace the globals
+import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the globals
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
@@ -77,7 +77,7 @@ export class RequestRecorder {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     return new Promise((resolve, reject) => {
-      let missing = 0 // or more: to count them all at each request would take quadratic time
+      let missing = 0 // at least: a recount at each request would take quadratic time
       const settleIfDone = (reason?: 'timeout' | 'closed') => {
         const found = this.#find(filters)
         missing = count - found.length
@@ -155,7 +155,7 @@ export class RequestRecorder {
     this.#grow(size)
     this.dropOldest()
     const { bytes, maxBytes } = this.#budget
-    if (bytes > maxBytes) this.#budget.makeRoom?.(bytes - maxBytes)
+    if (bytes > maxBytes) this.#budget.makeRoom?.(0)
     for (const { onRequest } of this.#waits) onRequest(request)
   }
 

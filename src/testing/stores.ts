@@ -125,7 +125,7 @@ export class Stores implements Budget {
     const mustBe = keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'
     if (!isString(key) || !keyring.isValid(key)) throw misuse(`key must be ${mustBe}`)
     this.makeRoom(this.#newBytes)
-    // Where any key is valid, the keyring does not list it; nor once the keys are replaced.
+    // The keyring redacts only keys on its list: not if any is valid, nor once they are replaced.
     const redactForKey = redactor([key])
     const core = this.#open({
       redact: (text) => redactForKey(keyring.redact(text)),
