@@ -2,7 +2,6 @@ import { type EventEmitter, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
-import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
@@ -23,7 +22,7 @@ export interface Process extends EventEmitter {
   readonly stderr: Writable
 }
 
-/** Runs the executable, and ends the process. It is built as CommonJS, which starts faster. */
+/** Runs the executable, and ends the process. No top-level await: it is built as CommonJS. */
 export function run(): void {
   void main(process.argv.slice(2), process.env, process).then((status) => process.exit(status))
 }
@@ -61,6 +60,9 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const [first, second] = stopSignals(process)
   const reread = () => launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
   process.on('SIGHUP', reread)
+  // So does a terminal that closes, which then refuses the log: stop, as other programs do.
+  const stopWithLog = () => stdout.once('error', () => process.emit('SIGTERM'))
+  if (stdout.isTTY) process.once('SIGHUP', stopWithLog)
   const config = read()
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   const launching = launchFrom({ ...config, log: format }, stdout)
@@ -138,11 +140,10 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
   const url = `${reachableUrl(urlOf(host, port))}/readyz`
   try {
     const signal = AbortSignal.timeout(3_000)
-    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    const { statusCode } = await new Promise<IncomingMessage>((resolve, reject) => {
       get(url, { signal }, resolve).on('error', reject) // not fetch, which refuses some ports
     })
-    if (response.statusCode === 200) return
-    throw new Error(`${response.statusCode} ${await text(response)}`)
+    if (statusCode !== 200) throw new Error(`status ${statusCode}`)
   } catch (error) {
     throw new Error(`not ready: ${url}: ${messageOf(error)}`)
   }
@@ -150,11 +151,12 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
 
 function logStart(launched: Launched): void {
   const { petstore, options, keyring, log, bound, boundControls } = launched
-  const { apiKeys, maxStore, maxConnections } = options
+  const { apiKeys, hasGeneratedKey, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
   const { isAnyKeyValid } = keyring
   const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
-  const keys = `valid keys: ${isAnyKeyValid ? 'any' : new Set(apiKeys).size}`
+  const count = hasGeneratedKey ? '1, generated' : new Set(apiKeys).size
+  const keys = `valid keys: ${isAnyKeyValid ? 'any' : count}`
   const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
   const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
   log.event('info', line, { url, controlUrl })

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { inspect } from 'node:util'
 import { isObject, isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
@@ -14,7 +14,7 @@ export type Options = StartOptions &
 
 const MIB = 2 ** 20
 
-/** A quarter of the heap; at most 256 MiB and, in a container, half of what exceeds 200 MiB. */
+/** A quarter of the heap, 256 MiB at most; in a container half of what is over 200, 8 at least. */
 function defaultMaxStore(): number {
   const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0: no limit is known
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
@@ -89,7 +89,7 @@ function matching(mustBe: string, pattern: RegExp): Rule<string> {
 const MILLISECONDS = integer(0, 600_000)
 
 export const DELAY: Rule<Delay> = rule(
-  `${MILLISECONDS.mustBe}, or a range of that: [MIN, MAX], as a flag MIN-MAX`,
+  `${MILLISECONDS.mustBe}, or a range of that: [MIN, MAX], as a setting MIN-MAX`,
   (value): value is Delay =>
     isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
   (value) => {
@@ -105,9 +105,9 @@ const HOST = matching('a host name or an IP address', /^[\w.:-]+$/)
 const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-space-size=MB raises"
 
 const isOrigin = (text: string) =>
-  text === '*' || (URL.canParse(text) && new URL(text).origin === text)
+  text === '*' || (!text.includes('*') && URL.canParse(text) && new URL(text).origin === text)
 const isStrings = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && Array.from(value).every(isString) // no holes, which every() skips
+  Array.isArray(value) && value.every(isString)
 function hasFunctions<T>(names: readonly string[]): (value: unknown) => value is T {
   return (value): value is T =>
     isRecord(value) && names.every((name) => typeof value[name] === 'function')
@@ -127,7 +127,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
   },
   pets: rule('an array of NewPet', Array.isArray),
-  maxBody: integer(1, 256 * MIB, ', as a flag also 64k or 1m'),
+  maxBody: integer(1, 256 * MIB, ', as a setting also 64k or 1m'),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
   store: {
     ...rule(`an object with the functions ${STORE.join(', ')}`, hasFunctions(STORE)),
@@ -167,7 +167,7 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
-  const apiKeys = [randomBytes(24).toString('base64url')]
+  const apiKeys = [randomUUID()]
   const hasGeneratedKey = given.apiKeys === undefined
   const pets = petsOrThrow(validateSeed(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }

@@ -124,7 +124,7 @@ function coreFor(shared: Shared, store: Context['store']): Core {
   if (!options.storePerKey) return makeCore(shared, store)
   // Not recorded, because each handle shows the requests of one key.
   const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
-  // They share `stores` as their budget. Each starts with as many bytes as the keyless store.
+  // They share `stores` as their budget. Each takes at first what the keyless store takes.
   const stores: Stores = new Stores(shared, store.bytes ?? 0, (scope) =>
     makeCore(shared, makeStore(shared, undefined, stores), scope),
   )

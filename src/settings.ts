@@ -135,10 +135,6 @@ Commands
   --healthcheck    ask a server with this configuration: exit 0 if it is ready
   -h, --help       print this and exit
   -v, --version    print the version and exit
-
-Examples
-  petstore-server --demo
-  petstore-server --host 0.0.0.0 --api-keys-file keys --snapshot pets.json
 `
 
 /** The flags of commands and settings by name, unread. */

@@ -27,7 +27,7 @@ export type Awaitable<T> = T | Promise<T>
 export interface PageQuery {
   /** At most this many, 1 to 100. */
   readonly limit: number
-  /** Only ids above this one, of at most 15 digits. */
+  /** Only ids above this one, which has at most 15 digits. */
   readonly after: number
   /** Only pets of this status; any by default. */
   readonly status?: PetStatus

@@ -127,7 +127,7 @@ export interface Petstore extends AsyncDisposable {
    */
   reset(newPets?: readonly NewPet[] | readonly Pet[]): Promise<void>
   /**
-   * Makes requests fail. At most one fault applies to a request, the first injected that matches;
+   * Makes requests fail. At most one fault applies to a request, the first injected that is due;
    * later ones do not count that request.
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
@@ -185,7 +185,7 @@ interface FaultMembers {
   after?: number | undefined
   /** How many requests fail before the fault is gone; 1 by default, `always` with `rate`. */
   times?: number | 'always' | undefined
-  /** The share of requests that fail, above 0 and at most 1; each run fails the same. Default 1. */
+  /** The share of requests that fail, above 0 and at most 1; the same in each run. Default 1. */
   rate?: number | undefined
   /** Seed of what `rate` and a range of delays choose; 0 by default. */
   seed?: number | undefined
@@ -225,7 +225,7 @@ export type Fault = FaultMembers &
 
 /** A request as it came, and its outcome. Valid keys are redacted. */
 export interface RecordedRequest {
-  /** Null if method and path name no operation. */
+  /** Null if method and path name no operation, or if the request is malformed HTTP. */
   operation: RecordedOperation | null
   /** As it was sent: methods are case-sensitive. */
   method: string

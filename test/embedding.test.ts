@@ -25,7 +25,7 @@ for (const [name, make] of Object.entries(MAKERS)) {
       const logStream = new FakeStream()
       await using petstore = await make({ logStream })
       assert.match(petstore.url, /^http:\/\/(?:127\.0\.0\.1:\d+|petstore\.invalid)\/v1$/)
-      assert.match(petstore.apiKey, /^[\w-]{32}$/)
+      assert.match(petstore.apiKey, /^[\w-]{36}$/)
       assert.deepEqual([petstore.pets, petstore.requests, petstore.pendingFaults], [[], [], []])
       await petstore.log.flush()
       assert.deepEqual([petstore.controlUrl, logStream.text], [undefined, ''])

@@ -32,7 +32,7 @@ const REX = { name: 'Rex', categoryId: 2n ** 63n - 1n, status: 'sold' } as const
 const SEGMENTS = 'A-Z a-z 0-9 - . _ ~, no slash at the end'
 const NO_PATHS = words('/ v1 /v1/ //v1 /a//b /v%31 /v1? /{a}')
 const NO_ORIGINS = words(`null ** a.example https://A.example https://a.example/
-  https://a.example/a https://a.example:443`)
+  https://a.example/a https://a.example:443 https://*.example`)
 const KEY = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 const ODD_KEYS = words('1234567 ======== abcd=efgh abcd,efgh abcdefgé éabcdefg')
 const NO_KEYS = [...ODD_KEYS, '', 'a'.repeat(257), 'second key', ' abcdefgh', 'abcdefgh\n']
@@ -58,7 +58,7 @@ const OPTIONS: Record<string, Option> = {
     misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a'])],
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],
   },
-  maxBody: integer(1, 256 * 2 ** 20, ', as a flag also 64k or 1m'),
+  maxBody: integer(1, 256 * 2 ** 20, ', as a setting also 64k or 1m'),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2)),
   store: {
     mustBe: 'an object with the functions page, get, add, reset, isWritable, close',
@@ -67,7 +67,7 @@ const OPTIONS: Record<string, Option> = {
   },
   getPetState: oneOf('deprecated', 'gone'),
   delay: {
-    mustBe: 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a flag MIN-MAX',
+    mustBe: 'an integer from 0 to 600000, or a range of that: [MIN, MAX], as a setting MIN-MAX',
     good: [0, 1, 600_000, [0, 0], [1, 600_000]],
     misshapen: ['1', [], [1], [1, '2'], [1, 2, 3]],
     outOfRange: [-1, 600_001, 1.5, NaN, [2, 1], [-1, 0], [0, 600_001]],

@@ -359,7 +359,7 @@ test('a file that holds no keys, or no seed, is rejected, and no key shown', asy
 })
 
 // readme.test.ts compares its rows with docs/configuration.md.
-test('the help has every flag, in groups and in 80 columns, and examples that work', async () => {
+test('the help has every flag, in groups and in 80 columns', async () => {
   const { stdout } = await run(['--help'])
   assert.ok(stdout.startsWith('Usage: petstore-server [flag …]\n'), stdout)
   for (const line of stdout.split('\n')) assert.ok(line.length <= 80, line)
@@ -370,9 +370,5 @@ test('the help has every flag, in groups and in 80 columns, and examples that wo
     [...settings, ...others].sort(),
   )
   const headings = Array.from(stdout.matchAll(/^(\w+)\n/gm), ([, heading]) => heading)
-  assert.deepEqual(headings, words('Address Keys Pets Limits Operation Tests Commands Examples'))
-  const examples = Array.from(stdout.matchAll(/^ {2}petstore-server (.*)$/gm), ([, args]) => args)
-  assert.equal(examples.length, 2)
-  for (const args of examples)
-    assert.equal((await run(['--help', ...words(args ?? '')])).status, 0, args)
+  assert.deepEqual(headings, words('Address Keys Pets Limits Operation Tests Commands'))
 })

@@ -22,8 +22,8 @@ class Connection implements ServerConnection {
   readonly keepAlive: number
   readonly touch: () => void
   readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
-  latest: Exchange | undefined // the last one received, until it is complete and has its response
-  hasFailed = false // after a parse error, everything else is ignored
+  latest: Exchange | undefined // the last one received; not kept if its response came after it
+  hasFailed = false // once HttpServer has refused a request, it ignores the rest
   lastTouch = 0 // a number that rises with each touch of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
 

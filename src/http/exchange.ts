@@ -106,7 +106,7 @@ export class Exchange implements Received {
         if (this.arrived !== before) this.#connection?.touch()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(length) // else it was answered, or cut off
+        if (!this.#isOver) resolve(length) // else it has its response, or was cut off
       })
     })
     return this.#collecting

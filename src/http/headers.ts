@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Problem, Reply } from './respond.ts'
 
 const UTF_8 = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
-// Text up to a `;`, without `charset=` (inside quotes, both pass): `q=1`, `a="; charset=latin1"`.
+// Any other parameter, such as `q=1`. In quotes, `;` and `charset=` pass: `a="; charset=latin1"`.
 const OTHER = /(?:(?!(?<=[;\s])charset\s*=)[^;"]|"(?:\\.|[^"\\])*")*/
 // util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
 const IS_JSON = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHER.source}))*$`, 'i')
@@ -16,9 +16,6 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
-// Response headers that scripts may read only if CORS allows it (Fetch standard §3.3). The `*`
-// covers those that faults add.
-const EXPOSED = 'Link, Location, Deprecation, Sunset, Retry-After, X-Request-Id, *'
 const MAX_AGE = '7200' // seconds, the most that Chromium honours
 
 type Origins = readonly string[]
@@ -37,7 +34,7 @@ export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): stri
   const { origin } = headers
   if (origin !== undefined && (isForAll || cors.includes(origin))) {
     echoed.push('Access-Control-Allow-Origin', isForAll ? '*' : origin)
-    echoed.push('Access-Control-Expose-Headers', EXPOSED)
+    echoed.push('Access-Control-Expose-Headers', '*') // scripts may read all of them
   }
   if (!isForAll) echoed.push('Vary', 'Origin')
   return echoed

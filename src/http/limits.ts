@@ -11,7 +11,7 @@ function oldSpaceFlag(): number {
 }
 
 export const MAX_HEADERS = 100
-const MAX_LENGTH = 16 * 2 ** 10 // of the names and values of headers, and of the target
+const MAX_LENGTH = 16 * 2 ** 10 // of all names and values of headers, and again of the target
 
 /** Whether a head exceeds these. The headers are names and values in turn. */
 export function isHeadTooLarge(target: string, headers: readonly string[]): boolean {
@@ -22,7 +22,7 @@ export function isHeadTooLarge(target: string, headers: readonly string[]): bool
 
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = MAX_LENGTH + 512 // node's, of both together; 512 for the shorter one
+  maxHeaderSize: number = 2 * MAX_LENGTH + 512 // node's, which counts the method and version, too
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts

@@ -4,6 +4,7 @@ import { clock } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 import { HEAP_LIMIT } from './limits.ts'
+import { readTarget } from './router.ts'
 
 type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
@@ -83,7 +84,7 @@ function eventCounter(event: Log['event']) {
   return { count, report }
 }
 
-const unwritten = new Set<() => void>() // one listener for all logs: Node warns of more than ten
+const unwritten = new Set<() => void>() // written by one listener: Node warns of over ten
 process.on('exit', () => {
   for (const write of unwritten) write()
 })
@@ -191,13 +192,10 @@ function textEvent(level: LogLevel, message: string): string {
   return `${now()} ${level}: ${lines}\n`
 }
 
-/** The target with `*` for each value in its query, and for each part without a `=`. */
+/** Path and query, with `*` for each value in the query, and for each part without a `=`. */
 function pathOf({ target }: RequestHead, redact: Redact): string {
-  const redacted = redact(target)
-  const mark = redacted.indexOf('?')
-  if (mark < 0) return redacted
-  const query = redacted.slice(mark + 1).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')
-  return `${redacted.slice(0, mark)}?${query}`
+  const { path, query } = readTarget(redact(target))
+  return query === '' ? path : `${path}?${query.replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')}`
 }
 
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/ // printable ASCII, but no " or \

@@ -52,7 +52,7 @@ function codingProblem(coding: string, isOld: boolean): Problem | undefined {
 }
 
 /**
- * Whether the request line names RTSP or ICE, which node's parser reports as a version of HTTP.
+ * Whether the request line names RTSP/1.0 or ICE/1.0, which node's parser reports as HTTP/1.0.
  * Only the parser's current bytes tell (undocumented). The request passes if its line is not among
  * them, or follows another one with the same method and target.
  */

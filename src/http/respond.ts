@@ -64,7 +64,7 @@ export function respond(
   if (canSendAtOnce && isKept && hasBody && isShort && '_header' in res) {
     // The fast way: put head and body into `_header` (undocumented), which node writes as Latin-1.
     const connection = `keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAlive / 1_000)}`
-    res.statusCode = status // for who observes responses, such as OpenTelemetry
+    res.statusCode = status // for observers of responses, such as OpenTelemetry
     res._header = responseText(reply, bytes, echoed, connection)
     res.end()
   } else {
@@ -80,7 +80,7 @@ export function respond(
 function sendsHeaderMember(): boolean {
   const sent: unknown[] = []
   const socket = new Socket()
-  socket.write = (chunk: unknown) => sent.push(chunk) > 0 // always true
+  socket.write = (chunk: unknown) => sent.push(chunk) > 0 // a boolean, like write()
   const res = new ServerResponse(new IncomingMessage(socket))
   res.assignSocket(socket)
   if ('_header' in res) res._header = 'probe'

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdir, readlink, realpath, rename, rm, unlink } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
@@ -10,8 +10,10 @@ import { hasCode, messageOf } from '../guards.ts'
 
 /** Bytes of a path that a socket can have on every system. */
 const MAX_PATH = 103
-const CONTENDER_PREFIX = '?'
+const STARTING = ', starting' // what a contender adds to its name
+const SILENT = 'a process that does not say who it is'
 const ANSWER_TIMEOUT = 1_000
+const SILENCE_TIMEOUT = 5_000
 const RETRY_DELAY = 10
 
 export interface Lock {
@@ -27,7 +29,7 @@ export interface Lock {
  *
  * 1. A contender listens on a socket of its own, and only then looks at all others: of two, at
  *    least one sees the other.
- * 2. The socket tells every user of the system who the process is, with a prefix while it contends.
+ * 2. The socket tells every user of the system who the process is, and whether it contends.
  * 3. A contender that sees an owner, or a contender whose name comes first, gives up; for any other
  *    contender it waits.
  * 4. A socket that nobody answers for is removed.
@@ -35,14 +37,14 @@ export interface Lock {
  * @throws Error that names the owner.
  */
 export async function takeLock(file: string): Promise<Lock> {
-  const id = randomBytes(4).toString('hex')
+  const id = randomUUID().slice(0, 8)
   const own = `${file}.lock.${id}`
   const unready = `${file}.lock-${id}` // not `.lock.`, so others ignore it
   if (Buffer.byteLength(own) > MAX_PATH) {
     throw new Error(`${file} cannot be locked: ${own} is longer than ${MAX_PATH} bytes`)
   }
   const owner = `process ${process.pid} on ${hostname()}`
-  let answer = CONTENDER_PREFIX + owner
+  let answer = owner + STARTING
   const server = createServer((socket) =>
     socket.on('error', () => {}).end(answer, () => socket.destroy()),
   )
@@ -78,13 +80,14 @@ async function waitForOthers(file: string, own: string): Promise<void> {
 
 /** Waits until a contender has given up. Removes a dead socket. Rejects if the other goes first. */
 async function waitForOrRefuse(file: string, path: string, isBefore: boolean): Promise<void> {
+  const deadline = Date.now() + SILENCE_TIMEOUT
   let answer = await ask(path)
   while (answer !== undefined) {
-    const isContender = answer.startsWith(CONTENDER_PREFIX)
-    if (answer !== '' && (isBefore || !isContender)) {
-      throw new Error(`${file} is in use by ${answer.slice(isContender ? 1 : 0)}`)
+    const hasAnswered = answer !== '' || Date.now() > deadline
+    if (hasAnswered && (isBefore || !answer.endsWith(STARTING))) {
+      throw new Error(`${file} is in use by ${answer || SILENT}`)
     }
-    // The contender is giving up. If it closed without a word, it is out of file descriptors.
+    // A contender is giving up. What closes without a word may be out of file descriptors.
     await wait(RETRY_DELAY)
     answer = await ask(path)
   }
@@ -99,7 +102,7 @@ async function ask(path: string): Promise<string | undefined> {
     return await text(socket)
   } catch (error) {
     if (hasCode(error, 'ECONNREFUSED', 'ECONNRESET', 'ENOENT')) return undefined
-    return `a process that does not say who it is: ${messageOf(error)}` // still an owner
+    return `${SILENT}: ${messageOf(error)}` // still an owner
   }
 }
 

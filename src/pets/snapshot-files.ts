@@ -30,8 +30,8 @@ export class SnapshotFiles {
   #journal: FileHandle | undefined
   #acknowledgedEnd = 0 // of the last acknowledged line of the journal
   #foldedEnd = 0 // end of the journal when the latest snapshot was begun
-  #journalSize = 0 // of the journal; beyond #acknowledgedEnd after a failed write
-  // Of FILE as this server last wrote it, to notice changes by others.
+  #journalSize = 0 // beyond #acknowledgedEnd after a failed write
+  // Of FILE as this server last read or wrote it, to notice changes by others.
   #snapshotStats: Stats | undefined
   #isHalfPlaced = false // from a rename until the folder and the journal are on disk
 
@@ -171,10 +171,10 @@ export class SnapshotFiles {
     this.#lock = taken
   }
 
-  /** Removes what was written after the last acknowledged line, unless others wrote there too. */
+  /** Removes what was written after the last acknowledged line. Throws if others wrote there. */
   async #cutJournal(): Promise<void> {
     const stats = await this.#journal?.stat()
-    if (stats?.size !== this.#journalSize) return
+    if (stats?.size !== this.#journalSize) throw new Error('others wrote to the journal')
     await this.#journal?.truncate(this.#acknowledgedEnd)
     this.#journalSize = this.#acknowledgedEnd
   }

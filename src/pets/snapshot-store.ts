@@ -48,7 +48,7 @@ class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
   #memory: MemoryStore
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
-  #batch: Addition[] | undefined // open to more additions until another task is queued
+  #batch: Addition[] | undefined // takes additions until it is written, or a task is queued
   #expectedSize = 0 // of the next batch
   #isFailing = false
   #repairing: Promise<void> | undefined

@@ -150,7 +150,7 @@ export class MemoryStore implements LocalStore {
     this.bytes += bytes
     this.#budget.bytes += bytes
     if (this.#budget.bytes < this.maxBytes * 0.8) return
-    const limit = `80 % of the ${this.maxBytes} bytes of the store`
+    const limit = `80 % or more of the ${this.maxBytes} bytes of the store`
     this.#report?.('warn', `pets take ${limit}, beyond which creates get 507`)
     this.#report = undefined
   }

@@ -84,7 +84,7 @@ export class Faults {
   readonly #delay: Delay
   #pending: Pending[] = []
   #delays = new AbortController() // aborted when they end early
-  #count = 0 // requests that #handle() had; chooses the delay of the next one
+  #count = 0 // requests that #handle() saw; chooses the delay of the next one
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -134,8 +134,8 @@ export class Faults {
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     // After hangUp(), no delayed request gets a response; after clear(), none that a fault delayed.
-    const isLostIfAborted = signal.reason === HANG_UP ? ms > 0 : fault.delay !== undefined
-    if (fault.hangUp || (signal.aborted && isLostIfAborted)) return undefined
+    const isLost = signal.reason === HANG_UP ? ms > 0 : signal.aborted && fault.delay !== undefined
+    if (fault.hangUp || isLost) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -179,7 +179,7 @@ function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | 
   if (status === undefined && !runsNothing) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  const usual = body === 'cut' ? 500 : 200 // spoil() replaces the body of a garbled one
+  const usual = body === 'cut' ? 500 : 200 // cuts an Error; spoil() replaces a garbled body
   return errorReply(status ?? usual, code, message, headers)
 }
 

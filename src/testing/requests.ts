@@ -28,9 +28,10 @@ interface Entry {
   readonly size: number
 }
 
+type Reason = 'timeout' | 'closed'
 interface Wait {
   readonly onRequest: (request: RecordedRequest) => void
-  readonly end: (reason: 'timeout' | 'closed') => void
+  readonly end: (reason: Reason) => void
 }
 
 /** The latest requests, limited in number and in size. */
@@ -76,14 +77,14 @@ export class RequestRecorder {
     checkMembers('options', options, WAIT_RULES)
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
-    return new Promise((resolve, reject) => {
+    const outcome = await new Promise<RecordedRequest[] | Error>((resolve) => {
       let missing = 0 // at least: a recount at each request would take quadratic time
-      const settleIfDone = (reason?: 'timeout' | 'closed') => {
+      const settleIfDone = (reason?: Reason) => {
         const found = this.#find(filters)
         missing = count - found.length
         if (missing <= 0) resolve(structuredClone(found))
         else if (reason === undefined) return
-        else reject(withCode(reason, new Error(this.#describeMiss(count, filters))))
+        else resolve(withCode(reason, new Error(this.#describeMiss(count, filters, reason))))
         clearTimeout(timer)
         this.#waits.delete(wait)
       }
@@ -96,6 +97,9 @@ export class RequestRecorder {
       this.#waits.add(wait)
       settleIfDone(this.#isClosed ? 'closed' : undefined)
     })
+    if (Array.isArray(outcome)) return outcome
+    Error.captureStackTrace(outcome) // it leads to the caller now, not to a timer
+    throw outcome
   }
 
   #find(filters: Filters): RecordedRequest[] {
@@ -103,14 +107,15 @@ export class RequestRecorder {
     return recorded.filter((request) => matches(request, filters))
   }
 
-  #describeMiss(count: number, filters: Filters): string {
+  #describeMiss(count: number, filters: Filters, reason: Reason): string {
     const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
     const all = [...this.#requests]
     const lines = all
       .filter(([, entry], at) => entry === undefined || at >= all.length - SHOWN_REQUESTS)
       .map(([head, entry]) => `\n  ${this.#describe(head, entry?.request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
-    return `Waited for ${count} requests${wanted.join('')}; ${came}`
+    const plural = count === 1 ? '' : 's'
+    return `${reason}: waited for ${count} request${plural}${wanted.join('')}; ${came}`
   }
 
   #describe(head: RequestHead, request: RecordedRequest | undefined): string {

@@ -45,7 +45,7 @@ export function closeCore({ context, faults, recorder }: Core): Awaitable<void> 
 
 /** Bytes counted for a store beyond its pets. */
 const STORE_OVERHEAD = 16 * 2 ** 10
-const CLOSED_FOR_ROOM = 'stores that were closed, the longest unused first, to make room for others'
+const CLOSED_FOR_ROOM = 'stores closed to make room, the longest unused first'
 
 /** A store for each key, opened on first use. Where there is no room, it closes others. */
 export class Stores implements Budget {
@@ -102,6 +102,7 @@ export class Stores implements Budget {
     this.#cores.delete(key)
     void closeCore(core)
     core.recorder.clear()
+    void core.context.store.reset([]) // requests in flight may keep the store, but not its pets
     this.bytes -= STORE_OVERHEAD // closeCore() gave back those of the pets
   }
 

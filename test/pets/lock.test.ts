@@ -63,13 +63,21 @@ test('releases a lock although somebody asks for its owner and hangs up, or stay
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('an owner that lacks file descriptors to respond at once keeps its lock', async (t) => {
+test('an owner that lacks file descriptors to respond keeps its lock', async (t) => {
   const folder = folderOf()
   let count = 0
-  const owner = createServer((socket) => socket.end(count++ < 3 ? '' : 'itself'))
+  let answer = 'itself'
+  const owner = createServer((socket) => socket.end(count++ < 3 ? '' : answer))
   t.after(() => owner.close())
   await once(owner.listen(`${folder}/pets.lock.0`), 'listening')
   await assert.rejects(takeLock(`${folder}/pets`), /is in use by itself$/)
+  answer = ''
+  t.mock.method(Date, 'now', () => count * 1_000)
+  await assert.rejects(
+    takeLock(`${folder}/pets`),
+    /in use by a process that does not say who it is$/,
+  )
+  assert.ok(count > 5)
 })
 
 test('refuses a path that no socket can have, with the reason', async () => {

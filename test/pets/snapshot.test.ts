@@ -489,6 +489,17 @@ for (const [deed, commands, isKept = false] of STRANGERS) {
   }
 }
 
+test('nothing more is written to a journal that others wrote to', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  await store.add(REX)
+  fs.appendFileSync(`${path}.journal`, 'theirs')
+  await failDisk(t, ['sync']) // the file cannot be replaced
+  assert.equal((await store.add(REX)).ok, false)
+  const { size } = fs.statSync(`${path}.journal`)
+  assert.equal(await store.isWritable(), false)
+  assert.equal(fs.statSync(`${path}.journal`).size, size)
+})
+
 test('a lock that was removed is taken again when the file is next written', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   removeLock(path)

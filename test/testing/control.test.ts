@@ -205,16 +205,20 @@ test('a wait for requests ends once there are `count`, earlier ones included', a
 
 test('a wait for requests that do not come ends in 408, with a list of what came', async (t) => {
   const { petstore, call, list } = await startControls(t)
-  const none = 'Waited for 1 requests; none came'
+  const none = 'timeout: waited for 1 request; none came'
   const code = 'timeout'
-  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), { code, message: none })
+  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), {
+    code,
+    message: none,
+    stack: /control\.test\.ts/,
+  })
   await list()
   await petstore.fetch(`${petstore.url}/cats?all`)
   const body = `{\n "name": "${KEY}",\t"x": "${'y'.repeat(100)}" }`
   await send(petstore, 'POST', '/v1/pets', { headers: JSON_TYPE, body })
   petstore.inject({ operation: 'listPets', hangUp: true })
   await assert.rejects(send(petstore, 'GET', `/v1/pets?q=${KEY}`))
-  const message = `Waited for 2 requests, operation createPet, status 503; these came last:
+  const message = `timeout: waited for 2 requests, operation createPet, status 503; these came last:
   GET /v1/pets 200
   GET /v1/cats?all 401
   POST /v1/pets 400 { "name": "[key]", "x": "${'y'.repeat(75)}
@@ -249,7 +253,8 @@ test('a wait for requests ends with the petstore, and at once after its end', as
   const wait = (count: number, status?: number) =>
     assert.rejects(petstore.waitForRequests(count, { ...long, status }), {
       code: 'closed',
-      message: /^Waited for (3 requests|1 requests, status 500); .*:\n {2}GET \/v1\/pets 200$/,
+      message:
+        /^closed: waited for (3 requests|1 request, status 500); .*:\n {2}GET \/v1\/pets 200$/,
     })
   const waits = [wait(3), wait(1, 500)]
   await petstore.close()
@@ -483,7 +488,7 @@ test('a bug in a control is a 500 that tells nothing; the log gets the error', a
 })
 
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
-const OR_RANGE = ', or a range of that: [MIN, MAX], as a flag MIN-MAX'
+const OR_RANGE = ', or a range of that: [MIN, MAX], as a setting MIN-MAX'
 const DELAYS = `must be an integer from 0 to 600000${OR_RANGE}`
 const TWICE = 'retryAfter must be without Retry-After among the headers'
 const NO_PET = 'petId must be with the operation getPet'

@@ -208,7 +208,7 @@ describe('where the stores share --max-store', () => {
     assert.equal(petstore.of('fourth-key').getPetState, 'deprecated')
     const states = keys.toReversed().map((key) => petstore.of(key).getPetState)
     assert.deepEqual(states, ['gone', 'deprecated', 'deprecated'])
-    await logStream.until(/"warn","message":"stores that were closed, the longest .*: 1"/)
+    await logStream.until(/"warn","message":"stores closed to make room, .*: 1"/)
     assert.doesNotMatch(logStream.text, /first-key/)
   })
 
@@ -223,6 +223,14 @@ describe('where the stores share --max-store', () => {
     await petstore.of(ANN).add([REX, REX])
   })
 
+  test('a store that is closed holds no pets, even for a request in flight', async (t) => {
+    const petstore = await shared(t, { pets: [REX], delay: 600_000 })
+    const listed = list(petstore, ANN, 200)
+    await untilInFlight(petstore.of(ANN))
+    await petstore.of(ANN).close() // ends the delay
+    assert.equal((await listed).body, '[]')
+  })
+
   test('the first pet of a store makes room for itself, and others do not', async (t) => {
     const maxStore = 2 * (STORE_BYTES + BYTES_OF_REX)
     const options = { ...PER_KEY, journal: 0, pets: [REX], maxStore }
@@ -235,7 +243,7 @@ describe('where the stores share --max-store', () => {
     await petstore.of(ANN).reset()
     await check(petstore, 'POST', '/v1/pets', '507 store_full', { headers: bearer(ANN), ...large })
     assert.equal(petstore.of(BEN).getPetState, 'deprecated')
-    await logStream.until(/stores that were closed, .*: 1"/)
+    await logStream.until(/stores closed to make room, .*: 1"/)
   })
 
   test('recorded requests take an eighth of it more, and the oldest go first', async (t) => {
