@@ -79,7 +79,7 @@ export type PetstoreErrorCode =
 
 /** A running petstore. Its functions can be passed on alone: `const { inject } = petstore`. */
 export interface Petstore extends AsyncDisposable {
-  /** The base address, without a slash at its end: append an operation's path, such as `/pets`. */
+  /** The base address: append an operation's path, such as `/pets`. In process it has no host. */
   readonly url: string
   /** The base address of the test controls, if `controlPort` was given. */
   readonly controlUrl: string | undefined
@@ -143,7 +143,7 @@ export interface Petstore extends AsyncDisposable {
    */
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>
   /**
-   * Makes these keys, and no others, valid from the next request on.
+   * Makes these keys, and no others, valid from the next request on, for every store.
    * @example petstore.replaceKeys([petstore.apiKey, 'another-key'])
    */
   replaceKeys(apiKeys: readonly string[]): void
