@@ -117,7 +117,7 @@ async function provoke(t: TestContext, variant: PetstoreOptions) {
     await see(id, target, { headers: { expect: 'miracles' } })
     await see(id, target, { headers: { 'transfer-encoding': 'gzip, chunked' } })
     for (const at of [petstore, impatient]) {
-      const rest = at === petstore ? `x: ${'x'.repeat(17_000)}` : ''
+      const rest = at === petstore ? `x: ${'x'.repeat(40_000)}` : ''
       const connection = await open(t, at, `${method} ${target} HTTP/1.1\r\n${rest}`)
       seen.push([id, await connection.read()])
     }
