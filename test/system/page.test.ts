@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { test, type TestContext } from 'node:test'
 import type { Fault, StartOptions } from '../../src/types.ts'
 import { DEMO_PETS } from '../demo.ts'
 import { exec } from '../documents.ts'
-import { listen } from '../http/raw.ts'
-import { serve } from '../process.ts'
 import { KEY, send, start } from '../support.ts'
 import { does, KEYBOARD, launch, MOUSE, type Page, type Seen, shows, type Step } from './browser.ts'
 import { isHere } from './packages.ts'
@@ -88,7 +84,6 @@ const TOUR: Step[] = [
     '#fetch dl': 'Sunset: Thu, 05 Dec 2030 00:00:00 GMT',
     '#fetch pre': `"categoryId": ${MAX_INT64}`,
   }),
-  ...fetchOne(MAX_INT64, { '#fetched': 'No pet has this id' }),
   ...fetchOne('..', { '#fetched': 'No pet has this id' }),
   ...fetchOne(MAX_INT64, { '#fetched': 'No pet has this id' }),
   copy('#fetch'),
@@ -105,20 +100,7 @@ const runCommand = async (command: string): Promise<string> => {
   const env = { ...process.env, KEY }
   return (await exec('sh', ['-c', `${command} -sS --fail`], { env })).stdout
 }
-/** Serves a page of another origin; returns its URL. */
-function serveSite(t: TestContext): Promise<string> {
-  const header = ['content-type', 'text/html']
-  return listen(
-    t,
-    createServer((_, res) => res.writeHead(200, header).end('<p>')),
-  )
-}
 const clipboardOf = (page: Page) => page.evaluate<string>('navigator.clipboard.readText()')
-
-test('the built server has the page, as it stands in src', async (t) => {
-  const html = readFileSync(new URL('../../src/api/page.html', import.meta.url), 'utf8')
-  assert.equal((await send(await serve(t), 'GET', '/')).body, html)
-})
 
 const skip = !isHere('chromium') && 'there is no chromium, and none can be installed'
 test('in Chromium', { skip }, async (t) => {
@@ -311,8 +293,8 @@ test('in Chromium', { skip }, async (t) => {
   // test/testing/control.test.ts shows that they refuse what Chromium then sends, on every path.
   await t.test('a page of another origin cannot use the test controls', async (t) => {
     const { controlUrl = '' } = await start(t, { controlPort: 0, pets: DEMO_PETS })
-    const evil = (await serveSite(t)).replace('127.0.0.1', 'evil.example')
-    const page = await chromium.visit(evil)
+    const { origin } = new URL((await start(t)).url)
+    const page = await chromium.visit(`${origin.replace('127.0.0.1', 'evil.example')}/livez`)
     const seen: number[] = []
     page.on('response', (response) => void seen.push(response.status()))
     for (const body of ['undefined', `new Blob(['{"operation":"*","hangUp":true}'])`]) {
@@ -332,9 +314,9 @@ test('in Chromium', { skip }, async (t) => {
   })
 
   await t.test('Chromium repeats a request whose connection broke, even a POST', async (t) => {
-    const cors = await serveSite(t)
+    const { origin: cors } = new URL((await start(t)).url)
     const petstore = await start(t, { cors })
-    const page = await chromium.visit(cors)
+    const page = await chromium.visit(`${cors}/livez`)
     const headers = JSON.stringify({ ...petstore.headers, 'content-type': 'application/json' })
     const init = `{ method: 'POST', headers: ${headers}, body: '{"name":"Rex","categoryId":1}' }`
     const lost = /^TypeError: Failed to fetch$/
