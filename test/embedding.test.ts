@@ -1,18 +1,12 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import * as petstoreServer from '../src/index.ts'
-import { type NewPet, type Petstore } from '../src/index.ts'
+import { createPetstore, type NewPet, type Petstore, startPetstore } from '../src/index.ts'
 import { Running } from './process.ts'
 import { bearer, FakeStream, folderOf, freePort } from './support.ts'
 import { KEY, outcomesOf, portOf, send, start } from './support.ts'
 
-const { createPetstore, startPetstore } = petstoreServer
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' } // 152 bytes of the store
-
-test('the package exports createPetstore() and startPetstore(), and nothing else', () => {
-  assert.deepEqual(Object.keys(petstoreServer), ['createPetstore', 'startPetstore'])
-})
 
 const MAKERS: Record<string, (options?: object) => Promise<Petstore>> = {
   startPetstore,
@@ -103,12 +97,11 @@ test('petstores share a log stream: one listener, and every line', async () => {
 test('an address in use leaves nothing open, and close() frees both ports at once', async (t) => {
   const snapshot = `${folderOf()}/pets.json`
   const port = portOf(await start(t))
-  const message = `listen EADDRINUSE: address already in use 127.0.0.1:${port}`
-  const error = { code: 'EADDRINUSE', message }
+  const error = { code: 'EADDRINUSE' }
   await assert.rejects(startPetstore({ snapshot, controlPort: 0, port }), error)
   const freed = { snapshot, port: await freePort() }
   await assert.rejects(startPetstore({ ...freed, controlPort: port }), error)
-  await assert.rejects(startPetstore({ ...freed, controlPort: freed.port }), { code: 'EADDRINUSE' })
+  await assert.rejects(startPetstore({ ...freed, controlPort: freed.port }), error)
   const controlPort = await freePort()
   for (let count = 0; count < 20; count++) {
     await using petstore = await startPetstore({ ...freed, controlPort })
