@@ -1,5 +1,6 @@
 // A response as it came, and what a rule can demand of it.
 import { isDeepStrictEqual } from 'node:util'
+import { isObject } from '../../src/guards.ts'
 
 const INT64 = 2n ** 63n
 const MARK = '\ue000' // of the private use area
@@ -49,7 +50,6 @@ export class Response {
     return this.#head.includes(text) || this.body.includes(text)
   }
 
-  /** Fails the rule. */
   fail(be: string): never {
     const whole = `${this.#head}\n\n${this.body}`.trim()
     const answered = whole.length > 2_000 ? `${whole.slice(0, 2_000)}…` : whole
@@ -87,7 +87,7 @@ export class Response {
   }
 
   #shouldBeError(expected: string): void {
-    const error = this.#demand('an Error', isRecord)
+    const error = this.#demand('an Error', isObject)
     const { code, message, status } = error
     this.should('an Error with a code', typeof code === 'string')
     this.should('an Error with a message', typeof message === 'string')
@@ -122,16 +122,12 @@ export class Response {
   }
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isInt64(value: unknown): boolean {
   return typeof value === 'bigint' && -INT64 <= value && value < INT64
 }
 
 function isPet(value: unknown): value is Pet {
-  if (!isRecord(value)) return false
+  if (!isObject(value)) return false
   const { id, name, categoryId, status } = value
   const hasStatus = status === undefined || STATUSES.includes(String(status))
   return isInt64(id) && typeof name === 'string' && isInt64(categoryId) && hasStatus

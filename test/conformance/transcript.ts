@@ -46,18 +46,15 @@ export async function checkTranscript(
   for (const { ask, headers, body } of requests) {
     const filled: Asked = { ask: fill(ask), headers: headers.map(fill) }
     const response = await client.ask(body === undefined ? filled : { ...filled, body: fill(body) })
+    // The JSON without the spaces between its tokens.
+    const compact = response.body.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1')
     for (const line of expected.map(fill)) {
       const part = line.slice(1)
       const [, header = '', value] = /^([\w-]+):(?: (.*))?$/.exec(line) ?? []
       if (/^\d/.test(line)) response.shouldBe(line)
       else if (line.startsWith('!')) response.should(`without ${part}`, !response.has(part))
       else if (header !== '') response.shouldHave(header, value)
-      else response.should(`with ${part}`, compact(response.body).includes(part))
+      else response.should(`with ${part}`, compact.includes(part))
     }
   }
-}
-
-/** JSON without the spaces between its tokens. */
-function compact(json: string): string {
-  return json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1')
 }
