@@ -30,10 +30,6 @@ export const codes: PetstoreErrorCode[] = [...optionErrors, ...otherErrors]
 export const nothing: StartOptions & WaitOptions = { port: undefined, timeout: undefined }
 const always = { operation: '*', times: 'always' } as const
 export const delay: Fault = { ...always, status: undefined, delay: [1, 2], body: undefined }
-// @ts-expect-error: unknown status
-export const lost: NewPet = { name: 'Rex', categoryId: 1, status: 'lost' }
-// @ts-expect-error: unknown operation
-export const fault: Fault = { operation: 'dropPets', status: 500 }
 // @ts-expect-error: no effect
 export const idle: Fault = { operation: '*', times: 2 }
 // @ts-expect-error: no response that could have a status
@@ -64,8 +60,6 @@ export const served: StartOptions & PetstoreOptions = { store: empty }
 // @ts-expect-error: six functions
 export const partial: StartOptions = { store: { get: () => undefined } }
 export const left: WaitOptions = { status: null, petId: 1, key: 0 }
-// @ts-expect-error: unknown option
-export const options: StartOptions = { prot: 8080 }
 // @ts-expect-error: no socket, no port
 export const petstore = createPetstore({ port: 8080 })
 export async function sold(): Promise<Pet[]> {

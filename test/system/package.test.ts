@@ -10,7 +10,7 @@ import { Running, USER_ENV } from '../process.ts'
 import { folderOf, freePort, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
 import { TESTCONTAINERS, TYPES } from './consumer-files.ts'
-import { isHere } from './packages.ts'
+import { isHere, npmInstall } from './packages.ts'
 
 const DOCUMENT = 'docs/testing.md'
 const SHARED = 'A shared server'
@@ -57,11 +57,6 @@ function write(project: string, files: Readonly<Record<string, string>>): void {
   }
 }
 
-function install(project: string): Promise<string> {
-  const flags = ['--no-audit', '--no-fund', '--prefer-offline', '--ignore-scripts']
-  return run(project, 'npm', ['install', ...flags, packed])
-}
-
 before(async () => {
   // A copy of the repository: packing rebuilds `dist`, and other tests run the existing one.
   const copy = `${folder}/repository`
@@ -71,7 +66,7 @@ before(async () => {
   const printed = await run(copy, 'npm', ['pack', '--pack-destination', folder])
   packed = join(folder, printed.trim().split('\n').at(-1) ?? '')
   write(consumer, { 'package.json': JSON.stringify({ private: true, dependencies: DEPENDENCIES }) })
-  await install(consumer)
+  npmInstall(consumer, packed)
   await runNode('node_modules/bun/install.js') // moves its binary into place
 })
 
@@ -146,7 +141,7 @@ for (const [example, passes] of Object.entries({
   test(`examples/${example} runs on every Node`, { skip }, async () => {
     const project = join(folder, example)
     cpSync(`examples/${example}`, project, { recursive: true })
-    await install(project)
+    npmInstall(project, packed)
     for (const major of NODES) {
       const PATH = `${dirname(await nodeOf(major))}:${process.env['PATH']}`
       const more = { PATH, NO_COLOR: '1', CHROME: '/usr/bin/chromium' }
@@ -260,10 +255,8 @@ test('the commands for a shared server run', async (t) => {
   assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key /)
   const luna = '{"id":13,"name":"Luna","categoryId":1}'
   const requests: RecordedRequest[] = JSON.parse(printed.pop() ?? '')
-  assert.deepEqual(
-    requests.map(({ status }) => status),
-    [201, 503, 200],
-  )
+  const statuses = requests.map(({ status }) => status)
+  assert.deepEqual(statuses, [201, 503, 200])
   assert.deepEqual(printed, [
     luna,
     '{"operation":"listPets","status":503,"times":1}',
