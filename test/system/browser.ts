@@ -12,7 +12,7 @@ const ARGS = [
   '--disable-quic',
   '--no-first-run',
   '--disable-background-networking',
-  '--host-resolver-rules=MAP evil.example 127.0.0.1', // another origin, and DNS rebinding
+  '--host-resolver-rules=MAP evil.example 127.0.0.1', // another origin
 ]
 
 export interface Locator {
@@ -29,6 +29,7 @@ export interface Locator {
 
 export interface Page {
   readonly keyboard: { press(key: string): Promise<void>; insertText(text: string): Promise<void> }
+  setDefaultTimeout(milliseconds: number): void
   goto(url: string): Promise<unknown>
   reload(): Promise<unknown>
   url(): string
@@ -46,17 +47,13 @@ export interface Page {
 }
 
 interface Browser {
-  newContext(options: object): Promise<Context>
+  /** Opens a tab with a session of its own. */
+  newPage(options?: object): Promise<Page>
   close(): Promise<void>
 }
 
-interface Context {
-  setDefaultTimeout(milliseconds: number): void
-  newPage(): Promise<Page>
-}
-
 export interface Chromium {
-  /** Opens a tab with a session of its own. Any problem in it fails the test at its end. */
+  /** Opens a tab. Any problem in it fails the test at its end. */
   open(t: TestContext, origin: string, look?: object): Promise<Page>
   /** Opens a tab on any site, and ignores its problems. */
   visit(url: string): Promise<Page>
@@ -76,9 +73,8 @@ export async function launch(t: TestContext): Promise<Chromium> {
   return {
     async open(t, origin, look = {}) {
       const permissions = ['clipboard-read', 'clipboard-write']
-      const context = await browser.newContext({ permissions, ...look })
-      context.setDefaultTimeout(300_000)
-      const page = await context.newPage()
+      const page = await browser.newPage({ permissions, ...look })
+      page.setDefaultTimeout(300_000)
       const problems = problemsOf(page, origin)
       t.after(() => assert.deepEqual(problems, []))
       await page.addInitScript(
@@ -89,7 +85,7 @@ export async function launch(t: TestContext): Promise<Chromium> {
       return page
     },
     async visit(url) {
-      const page = await (await browser.newContext({})).newPage()
+      const page = await browser.newPage()
       await page.goto(url)
       return page
     },
