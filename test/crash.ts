@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { watch } from 'node:fs/promises'
 import { Agent } from 'node:http'
@@ -57,7 +56,6 @@ async function addUntilKilled(
   random: Random,
 ): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS })
-  const exited = once(server.process, 'exit')
   let left = random.integer(1, 1_000)
   const add = async () => {
     while (left > 0) {
@@ -79,6 +77,6 @@ async function addUntilKilled(
     await begun
     server.process.kill('SIGKILL')
   }
-  await exited
+  await server.exited
   agent.destroy()
 }

@@ -75,19 +75,12 @@ export function run(t: TestContext, command: readonly string[], port = 0): Promi
   return running.serves()
 }
 
-export function serve(
-  t: TestContext,
-  flags: readonly string[] = [],
-  port?: number,
-): Promise<Running> {
+export function serve(t: TestContext, flags: string[] = [], port?: number): Promise<Running> {
   return run(t, [process.execPath, 'dist/main.js', ...flags], port)
 }
 
 /** Resident memory in KiB: now, or at its peak. */
-export function residentKiB(
-  { process }: Pick<Running, 'process'>,
-  what: 'VmRSS' | 'VmHWM' = 'VmRSS',
-): number {
+export function residentKiB({ process }: Pick<Running, 'process'>, what = 'VmRSS'): number {
   const status = readFileSync(`/proc/${process.pid}/status`, 'utf8')
   return Number(new RegExp(`${what}:\\s+(\\d+)`).exec(status)?.[1])
 }

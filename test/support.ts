@@ -49,7 +49,6 @@ export async function start(
   return petstore
 }
 
-/** Starts a petstore, and keeps what it logs. */
 export async function startLogging(
   t: TestContext,
   log: 'json' | 'text',
@@ -142,12 +141,10 @@ export function assertError(answer: Answer, status: number, code: string, label 
   return message
 }
 
-/** The operation and the status of each recorded request. */
 export function outcomesOf({ requests }: Pick<Petstore, 'requests'>): string[] {
   return requests.map(({ operation, status }) => `${operation} ${status}`)
 }
 
-/** Resolves once a request is in flight. */
 export async function untilInFlight(petstore: Petstore): Promise<void> {
   const one = petstore.requests.length + 1
   const miss = await petstore.waitForRequests(one, { timeout: 0 }).catch(String)
@@ -326,7 +323,6 @@ export function temporaryFile(content: string | Uint8Array): string {
   return path
 }
 
-/** A stream that keeps what is written to it. */
 export class FakeStream extends Writable {
   text = ''
   isTTY = false

@@ -61,13 +61,11 @@ app.post('/v1/pets', { schema: { body, response: { 201: pet } } }, async (req, r
 })
 app.listen({ port: 0 }).then((url) => console.error(url + '/v1'))`
 
-/** Starts Fastify with its JSON log. */
 export function startPeer(seed: string): Promise<Server> {
   const env = { SEED: seed, AUTHORIZATION, NODE_PATH: `${FOLDER}/node_modules` }
   return start(['-e', PEER], 'json', env)
 }
 
-/** Starts the floor: node:http that sends these bytes with this status. */
 export function startFloor(body: string, status: number): Promise<Server> {
   return start(['-e', FLOOR], 'off', { BODY: body, STATUS: String(status) })
 }

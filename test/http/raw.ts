@@ -16,7 +16,6 @@ export function get(target = '/v1/pets', ...lines: string[]): string {
   return request(`GET ${target} HTTP/1.1`, [HOST, BEARER, ...lines])
 }
 
-/** The head of a POST with this Content-Length. */
 export function postHead(contentLength: number, ...lines: string[]): string {
   const length = `Content-Length: ${contentLength}`
   return request('POST /v1/pets HTTP/1.1', [HOST, BEARER, length, ...lines])

@@ -70,18 +70,12 @@ export interface ProxyOptions {
   prefix?: string // added before the path of every request
 }
 
-export interface Proxy {
-  url: string
-  /** The first errors in its log, except refused connections: it then tries another server. */
-  errors: () => readonly string[]
-}
-
 /** Starts a proxy until the end of the test; resolves when it reaches a server. */
 export async function startProxy(
   t: TestContext,
   name: ProxyName,
   options: ProxyOptions,
-): Promise<Proxy> {
+): Promise<{ url: string; errors: () => readonly string[] }> {
   const { example, changes, prefixChange, args } = PROXIES[name]
   const { servers, keepAlive = 60, prefix = '' } = options
   const folder = folderOf()
@@ -110,6 +104,7 @@ export async function startProxy(
     assert.equal(running.process.exitCode, null, output())
     await setTimeout(20)
   }
+  // Refused connections are no errors: it then tries another server.
   const errors = () => (output().match(/^(?!.*refused).*error.*$/gim) ?? []).slice(0, 10)
   return { url, errors }
 }
