@@ -71,6 +71,13 @@ test('names what it cannot open, says why in words, and exits 1', async (t) => {
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
 })
 
+test('SIGHUP does not disturb a start that fails', async (t) => {
+  const process = new FakeProcess()
+  const status = main(['--port', `${portOf(await start(t))}`], {}, process)
+  process.emit('SIGHUP')
+  assert.equal(await status, 1)
+})
+
 const isRoot =
   process.getuid?.() === 0 && existsSync('/proc/sys/net/ipv4/ip_unprivileged_port_start')
 
@@ -182,6 +189,7 @@ for (const [host, asked, shown] of [
   ['127.0.0.1', 'localhost', '127.0.0.1'],
   ['0.0.0.0', '0.0.0.0', '127.0.0.1'],
   ['::1', '::1', '[::1]'],
+  ['::ffff:127.0.0.1', '::ffff:127.0.0.1', '[::ffff:127.0.0.1]'],
   ['::', '::', '[::1]'],
 ] as const) {
   const isIpv6 = host.includes(':')
@@ -477,6 +485,12 @@ describe('the process', { concurrency: 2 }, () => {
     assert.equal(await end(server), 0)
     const told = 'petstore-server: the log has ended: write EPIPE\n'
     assert.equal(server.stderr.text, greetingOf(server.url) + told)
+  })
+
+  test('serves on after its standard error is closed', async (t) => {
+    const { process, url } = await serve(t)
+    process.stderr.destroy(new Error('EPIPE'))
+    assert.equal(await statusWith({ url }), 200)
   })
 
   const noLimit = lacks('prlimit')

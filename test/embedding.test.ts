@@ -125,10 +125,13 @@ function runModule(code: string, ...flags: string[]) {
 
 test('closed petstores, and one without a socket, let the process end', async () => {
   const code = `
+    import { PassThrough } from 'node:stream'
     import { createPetstore, startPetstore } from './src/index.ts'
     process.stdout, process.stderr
     const outputs = process.getActiveResourcesInfo()
-    const unused = createPetstore()
+    const logged = { log: 'text', logStream: new PassThrough().resume() }
+    const unused = createPetstore({ ...logged, storePerKey: true, maxStore: 20_000 })
+    for (const key of ['first-key', 'second-key']) unused.of(key) // the log counts the first's end
     unused.inject({ operation: '*', status: 503 })
     await unused.fetch(unused.url)
     const snapshot = ${JSON.stringify(`${folderOf()}/pets.json`)}
@@ -140,10 +143,10 @@ test('closed petstores, and one without a socket, let the process end', async ()
     await petstore.close()
     await petstore.close() // again, which does nothing
     await unused.close()
-    await unused.close()
     await Promise.all([delayed, waiting])
     // A few turns of the event loop let the clients of a petstore learn that it was closed.
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate)
+    await new Promise((resolve) => setTimeout(resolve, 5)) // as the log does before it writes
     const left = process.getActiveResourcesInfo()
     for (const one of outputs) left.splice(left.indexOf(one), 1)
     console.log(JSON.stringify(left))`
@@ -153,14 +156,16 @@ test('closed petstores, and one without a socket, let the process end', async ()
 
 test('a closed petstore can be collected', async () => {
   const code = `
+    import { PassThrough } from 'node:stream'
     import { startPetstore } from './src/index.ts'
     const closed = []
     for (let count = 0; count < 10; count++) {
       const pets = [{ name: 'Rex', categoryId: 1 }]
-      const petstore = await startPetstore({ controlPort: 0, pets })
+      const logStream = new PassThrough().resume()
+      const petstore = await startPetstore({ controlPort: 0, pets, log: 'text', logStream })
       petstore.inject({ operation: 'createPet', delay: 1 })
       await petstore.fetch(petstore.url + '/pets', petstore)
-      closed.push(new WeakRef(petstore))
+      closed.push(new WeakRef(logStream))
       await petstore.close()
     }
     for (let turn = 0; turn < 10; turn++) {

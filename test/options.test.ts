@@ -55,7 +55,7 @@ const OPTIONS: Record<string, Option> = {
   apiKeys: {
     mustBe: `a list of keys, each ${KEY}`,
     good: [['first-key', 'second-key', 'first-key']],
-    misshapen: ['first-key', [1], ['first-key', null], { length: 1 }, new Set(['a'])],
+    misshapen: ['first-key', [1], ['first-key', null], Array(1), { length: 1 }, new Set(['a'])],
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],
   },
   maxBody: integer(1, 256 * 2 ** 20, ', as a setting also 64k or 1m'),
@@ -225,7 +225,7 @@ test('maxStore is a quarter of the heap, of 256 MiB at most, and less in a small
     { heap: 2_000, container: 0, maxStore: 256 },
     { heap: 2_000, container: 512, maxStore: 156 },
     { heap: 200, container: 512, maxStore: 50 },
-    { heap: 200, container: 128, maxStore: 8 },
+    { heap: 0, container: 128, maxStore: 8 },
   ]
   for (const { heap, container, maxStore } of rows) {
     const limit = `process.constrainedMemory = () => ${container} * 2 ** 20`

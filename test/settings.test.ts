@@ -263,6 +263,7 @@ test('an unknown PETSTORE_ variable is warned about by name, never with its valu
   const hints = {
     PETSTORE_API_KEY: ' (did you mean PETSTORE_API_KEYS?)',
     PETSTORE_COLOR: '',
+    PETSTORE_CONTROL_PORTS: ' (did you mean PETSTORE_CONTROL_PORT?)',
     PETSTORE_DEMO_PETS: ' (did you mean PETSTORE_DEMO?)',
     PETSTORE_PORT: ' (did you mean PORT?)',
   }

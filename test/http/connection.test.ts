@@ -211,11 +211,12 @@ describe('a client that does not read', within, () => {
     await assert.rejects(greedy.read(), /the connection ended/)
   })
 
-  test('is not reset for what other clients have read', async (t) => {
+  test('is not reset for what other clients have read, or left', async (t) => {
     const petstore = await start(t, { pets }, { maxHeldBytes: 15_000_000 })
     const slow = await open(t, petstore, PAGE, 'unread')
-    for (let count = 0; count < 4; count++) {
-      await ask(t, petstore, PAGE, 200)
+    for (let count = 0; count < 8; count++) {
+      const { socket } = await ask(t, petstore, PAGE, 200)
+      if (count >= 4) socket.destroy()
     }
     slow.socket.resume()
     await assertNext(slow, 200)
@@ -346,6 +347,15 @@ test('close() ends although each connection brings another one', within, async (
 })
 
 describe('an incomplete body', within, () => {
+  test('is not reset below the bound, whatever idle connections held', async (t) => {
+    const petstore = await start(t, {}, { maxHeldBytes: 78_000 })
+    const large = await ask(t, petstore, postHead(60_001, 'Expect: 100-continue'), 100)
+    await large.write('x'.repeat(60_000))
+    for (let count = 0; count < 5; count++) await ask(t, petstore, get(), 200)
+    await large.write('x')
+    await assertNext(large, '400 bad_request')
+  })
+
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
     const petstore = await start(t, {}, { maxHeldBytes: 115_000 })
     const openWith = async (size: number) => {

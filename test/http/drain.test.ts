@@ -247,7 +247,7 @@ describe('beyond maxConnections', within, () => {
 })
 
 test('an idle connection closes after keepAlive, without a response', within, async (t) => {
-  const connection = await open(t, await start(t, { keepAlive: 1_000 }), get().repeat(2))
+  const connection = await open(t, await start(t, { keepAlive: 1_001 }), get().repeat(2))
   for (const { headers } of await assertNext(connection, 200, 200))
     assert.equal(headers['keep-alive'], 'timeout=1')
   assert.equal(await connection.rest(), '')
@@ -257,6 +257,7 @@ test('a late request is answered, and keeps idle connections open for more', wit
   const petstore = await start(t)
   const first = await openIdle(t, petstore)
   const second = await openIdle(t, petstore)
+  const third = await openIdle(t, petstore)
   mockTimers(t, 'setInterval')
   const { closing } = await beginClose(petstore)
   const checkIdle = () => {
@@ -267,5 +268,7 @@ test('a late request is answered, and keeps idle connections open for more', wit
   await assertLast(first, 200)
   await second.write(get())
   await assertLast(second, 200)
+  t.mock.timers.tick(2 * new Limits().idleCheckInterval)
+  assert.equal(await third.rest(), '')
   assert.equal(await closing, 0)
 })

@@ -22,6 +22,7 @@ function streamOf(chunks: readonly Uint8Array[]) {
     },
     cancel() {
       seen.isCancelled = true
+      return new Promise<void>(() => {})
     },
   }
   return { stream: new ReadableStream<Uint8Array>(source, { highWaterMark: 0 }), seen }

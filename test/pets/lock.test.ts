@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { connect, createServer, Server } from 'node:net'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { takeLock } from '../../src/pets/lock.ts'
 import { folderOf } from '../support.ts'
 
@@ -21,10 +23,12 @@ test('a stopped process keeps its lock; a killed one does not', async (t) => {
   await once(child.stdout, 'data')
   child.kill('SIGSTOP')
   await assert.rejects(takeLock(`${folder}/pets`), /in use by a process that does not say who/)
+  const asked = new Promise((resolve) => subscribe('net.client.socket', resolve))
+  const taken = takeAndRelease(`${folder}/pets`)
+  await asked
+  await turn()
   child.kill('SIGKILL')
-  await once(child, 'exit')
-  assert.equal(readdirSync(folder).length, 1)
-  await takeAndRelease(`${folder}/pets`)
+  await taken
   assert.deepEqual(readdirSync(folder), [])
 })
 
@@ -55,6 +59,7 @@ test('releases a lock although somebody asks for its owner and hangs up, or stay
   const folder = folderOf()
   const lock = await takeLock(`${folder}/pets`)
   const [name = ''] = readdirSync(folder)
+  assert.equal(statSync(lock.path).mode & 0o666, 0o666) // any user may ask
   connect(`${folder}/${name}`).destroy()
   const staying = connect({ path: `${folder}/${name}`, allowHalfOpen: true })
   t.after(() => staying.destroy())
@@ -78,6 +83,15 @@ test('an owner that lacks file descriptors to respond keeps its lock', async (t)
     /in use by a process that does not say who it is$/,
   )
   assert.ok(count > 5)
+})
+
+test('an owner outlives a connection that the system refuses it', async (t) => {
+  const { mock } = t.mock.method(Server.prototype, 'listen')
+  const lock = await takeLock(`${folderOf()}/pets`)
+  const server = mock.calls[0]?.this
+  assert.ok(server instanceof Server)
+  server.emit('error', new Error('accept EMFILE'))
+  await lock.release()
 })
 
 test('refuses a path that no socket can have, with the reason', async () => {

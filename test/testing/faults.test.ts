@@ -63,6 +63,7 @@ const LIST = { operation: 'listPets' } as const
 
 const LISTED = `200 - [${TOM},${ADDED}]`
 const GARBLED = 'A test asked for this fault'
+const DOGS = '犬'.repeat(200) // three bytes each
 const CUT = `500 - ${cut(INJECTED(500))}`
 const HALF_A_LIST = `200 - ${cut(`[${TOM}]`)}`
 const HALF_OF_BOTH = `200 - ${cut(`[${TOM},${ADDED}]`)}`
@@ -101,7 +102,10 @@ const EFFECTS: Readonly<Record<string, [fault: Fault, create: string, list?: str
   'a delay with done': [{ ...DONE, delay: 1 }, CREATED, LISTED],
   'half of it with done': [{ ...DONE, body: 'cut' }, `201 - ${cut(ADDED)}`, HALF_OF_BOTH],
   'garbled text with done': [{ ...DONE, body: 'garbled' }, `201 - ${GARBLED}`, `200 - ${GARBLED}`],
-  'half an Error with done': [{ ...DONE, body: 'cut', status: 500 }, CUT],
+  'half an Error with done': [
+    { ...DONE, body: 'cut', status: 500, message: DOGS },
+    `500 - ${cut(INJECTED(500).replace(GARBLED, DOGS))}`,
+  ],
 }
 
 for (const [name, [fault, create, list = create]] of Object.entries(EFFECTS)) {

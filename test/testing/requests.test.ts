@@ -207,7 +207,8 @@ test('requests and faults are copied on their way in and out', async () => {
   await petstore.fetch(petstore.url)
   const before = [requests(petstore), [{ ...fault, headers: { ...headers }, times: 1 }]]
   headers['x-odd'] = 'two'
-  for (const one of petstore.requests) Object.assign(one, { method: 'X' }).headers['x'] = 'y'
+  for (const one of [...petstore.requests, ...(await petstore.waitForRequests(1))])
+    Object.assign(one, { method: 'X' }).headers['x'] = 'y'
   for (const one of [fault, ...petstore.pendingFaults]) Object.assign(one, { operation: '*' })
   for (const given of [petstore.requests, petstore.pendingFaults]) given.pop()
   assert.deepEqual([requests(petstore), petstore.pendingFaults], before)
@@ -250,13 +251,13 @@ test('the error of a wait shows all in flight, the latest 20 others, and no key'
   const miss = (count: number) => petstore.waitForRequests(count, { timeout: 0 }).catch(String)
   assert.match(String(await miss(2)), /\n {2}GET \/v1\/pets\?x=\[key\] 200$/m)
   petstore.replaceKeys([KEY])
-  petstore.inject({ operation: 'createPet', delay: 600_000 })
-  await open(t, petstore, postOf())
+  petstore.inject({ operation: 'getPet', delay: 600_000 })
+  await open(t, petstore, get(`/v1/pets/${KEY}`))
   await untilInFlight(petstore)
   for (let at = 1; at <= 25; at++) await list(`?${at}`)
   const latest = Array.from({ length: 20 }, (_, at) => `  GET /v1/pets?${at + 6} 200`)
   const [, ...shown] = String(await miss(100)).split('\n')
-  assert.deepEqual(shown, ['  POST /v1/pets in flight', ...latest])
+  assert.deepEqual(shown, ['  GET /v1/pets/[key] in flight', ...latest])
 })
 
 test('keys that are words of its own JSON do not spoil a recorded request', async () => {

@@ -25,7 +25,7 @@ const ROWS: Readonly<Record<string, [query: string, body: string | null, ...foun
   __proto__: ['', `{${PET},"__proto__":{}}`, 'unknown member "__proto__"'],
   'an array': ['', `[{"x":1}]`],
   'broken JSON': ['', `{"x":1`],
-  both: ['?x', '{"y":1}', 'unknown parameter "x"', 'unknown member "y"'],
+  both: ['?$%26', '{"y":1}', 'unknown parameter "$&"', 'unknown member "y"'],
 }
 
 for (const [name, [query, body, ...found]] of Object.entries(ROWS)) {
@@ -77,4 +77,7 @@ test('strict refuses a parameter of getPet, and none of the page or an unknown p
     assert.equal(response.status, status, path)
     assert.ok(!(await response.text()).includes(KEY))
   }
+  const create = { method: 'POST', headers: JSON_HEADERS, body: `{${PET},"${KEY}":1}` }
+  const refused = await petstore.fetch(`${petstore.url}/pets`, create)
+  assert.match(await refused.text(), /unknown member \\"\[key\]\\"/)
 })
