@@ -107,7 +107,7 @@ const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-spac
 const isOrigin = (text: string) =>
   text === '*' || (!text.includes('*') && URL.canParse(text) && new URL(text).origin === text)
 const isStrings = (value: unknown): value is readonly string[] =>
-  Array.isArray(value) && value.every(isString)
+  Array.isArray(value) && Array.from(value).every(isString) // no holes, which every() skips
 function hasFunctions<T>(names: readonly string[]): (value: unknown) => value is T {
   return (value): value is T =>
     isRecord(value) && names.every((name) => typeof value[name] === 'function')

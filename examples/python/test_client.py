@@ -17,7 +17,9 @@ TOM = {"name": "Tom", "categoryId": 2}
 def setUpModule():
     global server, url, control_url
     server = subprocess.Popen([SERVER, *FLAGS.split(), KEY], stdout=subprocess.PIPE)
-    started = json.loads(server.stdout.readline())  # once it listens, the log says where
+    line = server.stdout.readline()  # once it listens, the log says where
+    assert line, "the server did not start: standard error says why"
+    started = json.loads(line)
     url, control_url = started["url"], started["controlUrl"]
     threading.Thread(target=server.stdout.read, daemon=True).start()  # keeps the pipe empty
 
@@ -41,7 +43,7 @@ def control(method, path, body=None):
 
 
 def statuses(count):
-    requests = control("GET", f"/requests?operation=createPet&count={count}&wait=5")
+    requests = control("GET", f"/requests?operation=createPet&count={count}")
     return [request["status"] for request in requests]
 
 

@@ -66,7 +66,6 @@ export async function takeLock(file: string): Promise<Lock> {
     throw error
   }
   answer = owner
-  server.unref()
   return { path: own, release }
 }
 
