@@ -60,9 +60,6 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const [first, second] = stopSignals(process)
   const reread = () => launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
   process.on('SIGHUP', reread)
-  // So does a terminal that closes, which then refuses the log: stop, as other programs do.
-  const stopWithLog = () => stdout.once('error', () => process.emit('SIGTERM'))
-  if (stdout.isTTY) process.once('SIGHUP', stopWithLog)
   const config = read()
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   const launching = launchFrom({ ...config, log: format }, stdout)

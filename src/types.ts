@@ -79,7 +79,7 @@ export type PetstoreErrorCode =
 
 /** A running petstore. Its functions can be passed on alone: `const { inject } = petstore`. */
 export interface Petstore extends AsyncDisposable {
-  /** The base address: append an operation's path, such as `/pets`. In process it has no host. */
+  /** The base address: append a path, such as `/pets`. In process its host does not exist. */
   readonly url: string
   /** The base address of the test controls, if `controlPort` was given. */
   readonly controlUrl: string | undefined
@@ -185,7 +185,7 @@ interface FaultMembers {
   after?: number | undefined
   /** How many requests fail before the fault is gone; 1 by default, `always` with `rate`. */
   times?: number | 'always' | undefined
-  /** The share of requests that fail, above 0 and at most 1; the same in each run. Default 1. */
+  /** The share of requests that fail, above 0 up to 1; the same ones in each run. Default 1. */
   rate?: number | undefined
   /** Seed of what `rate` and a range of delays choose; 0 by default. */
   seed?: number | undefined

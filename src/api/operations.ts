@@ -11,7 +11,7 @@ import { readListQuery } from './query.ts'
 export interface Context {
   readonly store: Store & Partial<LocalStore> // a user's own has no size, bytes or values()
   readonly basePath: string
-  readonly page: boolean // whether `/` shows the one for people
+  readonly page: boolean // whether `/` is the page for people
   readonly keyring: Pick<Keyring, 'isAnyKeyValid'>
   getPetState: GetPetState
   isDraining: boolean

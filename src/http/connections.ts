@@ -22,7 +22,7 @@ class Connection implements ServerConnection {
   readonly keepAlive: number
   readonly touch: () => void
   readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
-  latest: Exchange | undefined // the last one received; not kept if its response came after it
+  latest: Exchange | undefined // the last one received, until it is complete and answered
   hasFailed = false // once HttpServer has refused a request, it ignores the rest
   lastTouch = 0 // a number that rises with each touch of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
@@ -42,7 +42,7 @@ class Connection implements ServerConnection {
       socket.once('close', () => clearTimeout(timer))
     }
     // node resumes the socket on its own, for example after each request: pause it again. node:http
-    // stops reading at 'pause', which pause() does not emit if it was called again before 'resume'.
+    // stops reading at 'pause', which pause() does not emit if one came before this 'resume' event.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })

@@ -11,7 +11,7 @@ function oldSpaceFlag(): number {
 }
 
 export const MAX_HEADERS = 100
-const MAX_LENGTH = 16 * 2 ** 10 // of all names and values of headers, and again of the target
+const MAX_LENGTH = 16 * 2 ** 10 // of the names and values of all headers; of the target, too
 
 /** Whether a head exceeds these. The headers are names and values in turn. */
 export function isHeadTooLarge(target: string, headers: readonly string[]): boolean {
@@ -22,11 +22,11 @@ export function isHeadTooLarge(target: string, headers: readonly string[]): bool
 
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = 2 * MAX_LENGTH + 512 // node's, which counts the method and version, too
+  maxHeaderSize: number = MAX_LENGTH + 512 // node's: target, names and values together
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; for an unread response, up to twice
+  stallTimeout: number = 30_000 // without a byte either way; at most twice for an unread response
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response

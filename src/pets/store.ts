@@ -28,7 +28,7 @@ const MAX_CACHED = 16 * 2 ** 10
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees bytes until at least this many are left, if it can, but none of `kept`. */
+  /** Frees bytes until this many more fit, if it can, but none of `kept`. */
   makeRoom?(bytes: number, kept?: LocalStore): void
 }
 

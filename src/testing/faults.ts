@@ -179,7 +179,7 @@ function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | 
   if (status === undefined && !runsNothing) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  const usual = body === 'cut' ? 500 : 200 // cuts an Error; spoil() replaces a garbled body
+  const usual = body === 'cut' ? 500 : 200 // a cut Error; spoil() replaces a garbled body
   return errorReply(status ?? usual, code, message, headers)
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers' // a user's test may fake the global
 import { KEY_MUST_BE, type Keyring } from '../http/bearer.ts'
 import type { Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
@@ -102,7 +103,8 @@ export class Stores implements Budget {
     this.#cores.delete(key)
     void closeCore(core)
     core.recorder.clear()
-    void core.context.store.reset([]) // requests in flight may keep the store, but not its pets
+    // Delayed requests get their responses first. Others may keep the store, but not its pets.
+    setImmediate(() => core.context.store.reset([]))
     this.bytes -= STORE_OVERHEAD // closeCore() gave back those of the pets
   }
 

@@ -11,7 +11,6 @@ import { get, post, postChunked, postHead, request } from './raw.ts'
 const GET = 'GET /v1/pets HTTP/1.1'
 const POST = 'POST /v1/pets HTTP/1.1'
 const long = 'x'.repeat(16_384)
-const LONGER = `X: ${long.repeat(3)}`
 const line = (first: string) => request(first, [HOST, BEARER])
 const framed = (...lines: string[]) =>
   request(POST, [HOST, BEARER, ...lines], `${chunk(REX)}0\r\n\r\n`)
@@ -92,8 +91,8 @@ const REFUSED: readonly [bytes: string, expected: Expected][] = [
   [get('/v1/pets', ...Array<string>(5_000).fill('X:')), '431 headers_too_large'],
   [get('/v1/pets', ...Array<string>(164).fill(`X: ${'x'.repeat(100)}`)), '431 headers_too_large'],
   [get(`/v1/${long}`), '431 headers_too_large'],
-  [`${GET}\r\n${LONGER}`, '431 headers_too_large'], // before its end
-  [postChunked(`${chunk(REX)}0\r\n${LONGER}\r\n\r\n`), '431 headers_too_large'],
+  [`${GET}\r\nX: ${long}${long}`, '431 headers_too_large'], // before its end
+  [postChunked(`${chunk(REX)}0\r\nX: ${long}${long}\r\n\r\n`), '431 headers_too_large'],
   [postChunked(`1d;a=${long}\r\n${REX}\r\n0\r\n\r\n`), '413 content_too_large'],
   [request('CONNECT pets.example:80 HTTP/1.1', [HOST, BEARER]), '405 method_not_allowed'],
   [post(REX, 'Expect: 200-ok'), '417 expectation_failed'],
@@ -168,7 +167,6 @@ const ODD_REQUESTS = [
     return `${get('/v1/pets', coded(coding))}0\r\n\r\n`
   }),
   get('/v1/pets', ...Array<string>(98).fill('X: y')), // 100 with Host and Authorization
-  get(`/v1/pets?${long.slice(9)}`, `X: ${long.slice(99)}`),
 ]
 
 test('an odd request that HTTP allows is served', async (t) => {

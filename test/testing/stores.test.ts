@@ -1,8 +1,10 @@
 // A store for each key: keys share a server, its memory and nothing else.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createPetstore } from '../../src/index.ts'
 import type { NewPet, Petstore, StartOptions } from '../../src/index.ts'
+import { MemoryStore } from '../../src/pets/store.ts'
 import { launch } from '../../src/petstore.ts'
 import { ended, run } from '../executable.ts'
 import { open, request } from '../http/raw.ts'
@@ -223,12 +225,16 @@ describe('where the stores share --max-store', () => {
     await petstore.of(ANN).add([REX, REX])
   })
 
-  test('a store that is closed holds no pets, even for a request in flight', async (t) => {
+  test('a store that is closed drops its pets once delayed requests have them', async (t) => {
     const petstore = await shared(t, { pets: [REX], delay: 600_000 })
+    const { mock } = t.mock.method(MemoryStore.prototype, 'reset')
     const listed = list(petstore, ANN, 200)
     await untilInFlight(petstore.of(ANN))
+    const before = mock.callCount()
     await petstore.of(ANN).close() // ends the delay
-    assert.equal((await listed).body, '[]')
+    assert.match((await listed).body, /Rex/)
+    await nextTurn()
+    assert.equal(mock.callCount(), before + 1)
   })
 
   test('the first pet of a store makes room for itself, and others do not', async (t) => {
