@@ -7,14 +7,11 @@ import { isRecord } from '../../src/guards.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, collectGarbage, folderOf } from '../support.ts'
 import { Random, RawConnection, SEED, send, start, startLogging } from '../support.ts'
-import { ask, BEARER, chunk, CHUNKED, get, HOST } from './raw.ts'
-import { open, post, postChunked, postHead, request, REX } from './raw.ts'
+import { ask, BEARER, chunk, CHUNKED, get, HOST, LONG } from './raw.ts'
+import { open, post, postChunked, postHead, request, REX, within } from './raw.ts'
 
-// Milliseconds that no test waits for: the tests time out sooner.
-const LONG = 600_000
 const NO_HOST = 'GET / HTTP/1.1\r\n\r\n'
 const TUNNEL = request('CONNECT pets.example:80 HTTP/1.1', [HOST])
-const within = { timeout: 120_000 }
 const pet = (id: number) => REX.replace('{', `{"id":${id},`)
 const PIPELINE = get('/v1/pets?limit=1').repeat(101)
 const TWO_PETS = ['Rex', 'Tom'].map((name) => ({ name, categoryId: 1 }))

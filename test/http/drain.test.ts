@@ -11,11 +11,8 @@ import type { Petstore } from '../../src/types.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, mockTimers, outcomesOf, portOf } from '../support.ts'
 import { RawConnection, start, startLogging } from '../support.ts'
-import { ask, get, HOST, open, post, postHead, request, REX } from './raw.ts'
+import { ask, get, HOST, LONG, open, post, postHead, request, REX, within } from './raw.ts'
 
-// Milliseconds that no test waits for: the tests time out sooner.
-const LONG = 600_000
-const within = { timeout: 120_000 }
 const START = postHead(REX.length, 'Expect: 100-continue')
 // A page of 50 MB, more than the system buffers for a client that does not read.
 const BIG = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(500_000), categoryId: 1 }))
@@ -138,7 +135,6 @@ describe('close()', within, () => {
     connection.socket.resume()
     const [page, second] = await assertNext(connection, 200, 200)
     assert.ok((page?.body.length ?? 0) > 50_000_000)
-    assert.equal(page?.headers.connection, 'keep-alive')
     assert.equal(second?.headers.connection, 'keep-alive')
     await assertLast(connection, 201)
     assert.equal(await closing, 0)
@@ -154,7 +150,6 @@ describe('close()', within, () => {
       const petstore = await start(t, {}, { idleCheckInterval: 600_000 })
       const connection = await openIdle(t, petstore)
       const { closing } = await beginClose(petstore)
-      assert.equal((await petstore.fetch(new URL('/readyz', petstore.url))).status, 503)
       await connection.write(bytes + post())
       await assertLast(connection, expected)
       assert.equal(await closing, 0)

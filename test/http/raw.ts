@@ -7,6 +7,9 @@ export const HOST = 'Host: pets.example'
 export const BEARER: string = `Authorization: ${AUTHORIZATION}`
 export const CHUNKED = 'Transfer-Encoding: chunked'
 export const REX = '{"name":"Rex","categoryId":1}'
+/** Milliseconds that no test waits for: the tests time out sooner. */
+export const LONG = 600_000
+export const within = { timeout: 120_000 }
 
 export function request(line: string, lines: readonly string[], content = ''): string {
   return `${[line, ...lines].join('\r\n')}\r\n\r\n${content}`
@@ -46,7 +49,6 @@ export async function open(
   return connection
 }
 
-/** Opens a connection, writes a text, and asserts what comes back. */
 export async function ask(
   t: TestContext,
   server: { url: string },

@@ -7,7 +7,7 @@ import { inspect } from 'node:util'
 import { createPetstore, type StartOptions, type WaitOptions } from '../../src/index.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
 import { type Answer, assertError, assertIs, check, FakeStream } from '../support.ts'
-import { folderOf, freePort, KEY, listAll, send, start } from '../support.ts'
+import { folderOf, freePort, KEY, listAll, outcomesOf, send, start } from '../support.ts'
 import { temporaryFile, words } from '../support.ts'
 import { blocksOf } from '../documents.ts'
 import { serve } from '../executable.ts'
@@ -182,8 +182,7 @@ test('requests and faults are the same over HTTP and in process', async (t) => {
 
 test('a wait for requests ends once there are `count`, earlier ones included', async (t) => {
   const { petstore, call, list } = await startControls(t)
-  const seen = (requests: { operation: string | null; status: number | null }[]) =>
-    requests.map(({ operation, status }) => `${operation} ${status}`).join()
+  const seen = (requests: typeof petstore.requests) => outcomesOf({ requests }).join()
   const wait = (...given: Parameters<typeof petstore.waitForRequests>) =>
     petstore.waitForRequests(...given).then(seen)
   const find = async (query: string) =>
@@ -207,11 +206,8 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   const { petstore, call, list } = await startControls(t)
   const none = 'timeout: waited for 1 request; none came'
   const code = 'timeout'
-  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), {
-    code,
-    message: none,
-    stack: /control\.test\.ts/,
-  })
+  const error = { code, message: none, stack: /control\.test\.ts/ }
+  await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), error)
   await list()
   await petstore.fetch(`${petstore.url}/cats?all`)
   const body = `{\n "name": "${KEY}",\t"x": "${'y'.repeat(100)}" }`
@@ -250,12 +246,11 @@ test('a wait for requests ends with the petstore, and at once after its end', as
   const petstore = await start(t)
   await petstore.fetch(`${petstore.url}/pets`, petstore)
   const long = { timeout: 600_000 }
+  const message =
+    /^closed: waited for (3 requests|1 request, status 500); .*:\n {2}GET \/v1\/pets 200$/
+  const error = { code: 'closed', message }
   const wait = (count: number, status?: number) =>
-    assert.rejects(petstore.waitForRequests(count, { ...long, status }), {
-      code: 'closed',
-      message:
-        /^closed: waited for (3 requests|1 request, status 500); .*:\n {2}GET \/v1\/pets 200$/,
-    })
+    assert.rejects(petstore.waitForRequests(count, { ...long, status }), error)
   const waits = [wait(3), wait(1, 500)]
   await petstore.close()
   await Promise.all([...waits, wait(3)])
@@ -265,15 +260,7 @@ test('a wait for requests ends with the petstore, and at once after its end', as
 test('a wait filters by operation, status, pet and key, in process and over HTTP', async (t) => {
   const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
   const second = { headers: { authorization: 'Bearer second-key' } }
-  for (const path of [
-    '/pets/1',
-    '/pets/11',
-    '/pets/1?a',
-    '/pets/%31',
-    '/pets/x%2F1',
-    '/pets',
-    '/cats/1',
-  ])
+  for (const path of words('/pets/1 /pets/11 /pets/1?a /pets/%31 /pets/x%2F1 /pets /cats/1'))
     await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
   await send(petstore, 'PUT', '/v1/pets/1') // no getPet
   petstore.inject({ operation: 'getPet', petId: 1, hangUp: true })
