@@ -32,7 +32,6 @@ function reads(bytes: number): Effect {
   }
 }
 
-/** A line of the log has this. */
 function logs(pattern: string): Effect {
   return async ({ process }) => void (await process.stdout.until(new RegExp(pattern)))
 }
@@ -108,7 +107,6 @@ const SETTINGS: Record<string, Setting> = {
   '--control-host': [controlHost.mustBe, { '0.0.0.0': starts, localhost: starts }, ['[::1]']],
 }
 
-/** What is served while a switch is on and off. */
 const SWITCHES: Record<string, readonly [on: Effect, off: Effect]> = {
   '--demo': [lists('/v1/pets/12'), answers(404, 'GET', '/v1/pets/12')],
   '--no-page': [lists('/'), answers(404, 'GET', '/')],
@@ -232,7 +230,6 @@ test('--snapshot is the file that keeps the pets, and wins over --seed and --dem
 
 test('an unknown flag, an argument that is no flag and a missing value are rejected', async () => {
   const misuses: [named: string, ...args: string[]][] = [
-    ['--prot', '--prot', '1'],
     ['--prot', '--prot', '--help'],
     ['--prot', '--help', '--prot'],
     ['--Port', '--Port=1'],

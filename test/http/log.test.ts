@@ -20,7 +20,6 @@ function createLogging(options: PetstoreOptions = {}) {
   return { logStream, petstore: createPetstore(all) }
 }
 
-/** The log of a request in process. */
 async function logOf(options: PetstoreOptions, target: string, init: RequestInit = {}) {
   const { logStream, petstore } = createLogging(options)
   await petstore.fetch(`http://any.example${target}`, init)
@@ -125,7 +124,6 @@ test('logs the same in text', async (t) => {
 
 const FORGERIES: Record<string, string> = {
   '1.2.3.4 status=200 remote=10.0.0.1': '"1.2.3.4 status=200 remote=10.0.0.1"',
-  [FORWARDED]: `"${FORWARDED}"`,
   '1.2.3.4"': '"1.2.3.4\\""',
   '1.2.3.4\\': '"1.2.3.4\\\\"',
   '\x9b2J\t\xe9': '"\\u009b2J\\t\\u00e9"',
@@ -143,9 +141,7 @@ for (const [sent, text] of Object.entries(FORGERIES)) {
   })
 }
 
-const PERCENT_ENCODED = [...Buffer.from(KEY)]
-  .map((byte) => `%${byte.toString(16).toUpperCase()}`)
-  .join('')
+const PERCENT_ENCODED = Buffer.from(KEY).toString('hex').toUpperCase().replace(/../g, '%$&')
 
 const TARGETS: Record<string, [sent: string, shown: string]> = {
   'its path': ['/v1/%70ets/a=b&c', '/v1/%70ets/a=b&c'],

@@ -10,7 +10,7 @@ import { crc32 } from 'node:zlib'
 import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
-import { folderOf, mockTimers, Random, SEED } from '../support.ts'
+import { folderOf, mockTimers, Random, SEED, words } from '../support.ts'
 import { mayMount } from '../system/packages.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 7, status: 'available' }
@@ -74,10 +74,8 @@ function copyOf(path: string): string {
 test('journals each write as a line with a CRC-32, and writes the file at the end', async (t) => {
   const { path, store } = await openFiled(t)
   assert.equal(fs.readFileSync(path, 'utf8'), '[\n]\n')
-  const added = [
-    await store.add(PETS[0] ?? REX),
-    ...(await Promise.all(PETS.slice(1).map((pet) => store.add(pet)))),
-  ]
+  const added = [await store.add(REX)]
+  added.push(...(await Promise.all(PETS.slice(1).map((pet) => store.add(pet)))))
   for (const [at, json] of LINES.entries())
     assert.deepEqual(added[at], { ok: true, id: at + 1, json })
   const [first = '', ...rest] = LINES
@@ -177,9 +175,8 @@ for (const [layout, file, pets] of LAYOUTS) {
   })
 }
 
-const NAMES = String.raw`Rex Zoë🐈 \u0041 \/ \n \" \ud800 \x "`
-  .split(' ')
-  .concat('', '\t', '\ufffd')
+const ODD_NAMES = words(String.raw`Rex Zoë🐈 \u0041 \/ \n \" \ud800 \x "`)
+const NAMES = [...ODD_NAMES, '', '\t', '\ufffd']
 const NUMBERS = ['0', '-0', '7', '-7', '01', '1.0', '1e3', '7.5', '1e400', '"7"', 'null']
 const BOUNDS = [10n ** 15n, 2n ** 53n, 89n * 10n ** 17n, 9n * 10n ** 18n, 10n ** 19n, 2n ** 63n]
 for (const bound of BOUNDS) {
@@ -238,7 +235,6 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
   ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
   ['a file that is cut', FILE.slice(0, -3), /json: from line 5 on: Expected/],
   ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
-  ['a word after the array', `${FILE}end`, /json: from line 6 on: Unexpected/],
   ['a second array', FILE + FILE, /json: from line 6 on: Unexpected/],
   ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
   ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
