@@ -6,7 +6,6 @@ import { createPetstore, startPetstore } from '../../src/petstore.ts'
 import { AUTHORIZATION, FakeStream, KEY } from '../support.ts'
 import { get, open, post, request } from './raw.ts'
 
-/** A start, one part again and again up to a size, and an end. */
 function filled(start: string, part: string, end = ''): (size: number) => string {
   return (size) => `${start}${part.repeat(size / part.length)}${end}`
 }

@@ -97,7 +97,6 @@ test(`parseJson() reads 2,000 texts right and refuses what JSON.parse does (SEED
   }
 })
 
-/** A random JSON text, and the value that it means. */
 function randomJson(random: Random, depth = 0): { text: string; value: unknown } {
   const items = Array.from({ length: depth < 4 ? random.integer(0, 4) : 0 }, () =>
     randomJson(random, depth + 1),
