@@ -235,6 +235,7 @@ const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: s
   ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
   ['a file that is cut', FILE.slice(0, -3), /json: from line 5 on: Expected/],
   ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
+  ['a word after the array', `${FILE}end`, /json: from line 6 on: Unexpected/],
   ['a second array', FILE + FILE, /json: from line 6 on: Unexpected/],
   ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
   ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
