@@ -137,7 +137,7 @@ Commands
   -v, --version    print the version and exit
 `
 
-/** The flags of commands and settings by name, unread. */
+/** The flags of commands and settings by name, as text. */
 export function readFlags(args: readonly string[]): Readonly<Record<string, unknown>> {
   const options: ParseArgsConfig['options'] = {
     help: { type: 'boolean', short: 'h' },
@@ -175,7 +175,7 @@ export function readConfig(
     const variable = env[row.env] ?? ''
     if (flag !== undefined) {
       const value = row.name.startsWith('no-') ? !flag : flag
-      config[row.key] = readSetting(row, `--${row.name}`, String(value)) // joins a list by commas
+      config[row.key] = readSetting(row, `--${row.name}`, String(value)) // joins a list with commas
     } else if (variable !== '') {
       config[row.key] = readSetting(row, row.env, variable)
     }

@@ -45,7 +45,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
     403,
     'Not for web pages: send no Origin, no Sec-Fetch-Site, and as Host localhost or an IP address',
   ],
-  notFound: [404, 'There is nothing at this path. The operations are under %s'],
+  notFound: [404, 'Nothing is at this path (a final slash counts). The operations are under %s'],
   methodNotAllowed: [405, 'The method must be one of %s', ['Allow', '%s']],
   requestTimeout: [408, 'The request did not arrive in time'],
   bodyTooLarge: [413, 'The body must have at most %s bytes'],

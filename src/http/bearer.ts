@@ -38,7 +38,7 @@ export class Keyring {
     this.#redact = redactor(keys)
   }
 
-  /** Replaces every key of the list in a text by `[key]`. */
+  /** Replaces every key of the list in a text with `[key]`. */
   readonly redact = (text: string): string => this.#redact(text)
 
   /**

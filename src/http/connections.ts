@@ -6,7 +6,7 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
-// A generous estimate of a request and its response without their texts. Not more: 10,000
+// A generous estimate of a request and its response without their texts. No larger: 10,000
 // connections with ordinary heads must stay within maxHeldBytes.
 const REQUEST_BYTES = 4 * 2 ** 10
 
@@ -22,7 +22,7 @@ class Connection implements ServerConnection {
   readonly keepAlive: number
   readonly touch: () => void
   readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
-  latest: Exchange | undefined // the last one received, until it is complete and answered
+  latest: Exchange | undefined // the last one received; dropped after its response if complete
   hasFailed = false // once HttpServer has refused a request, it ignores the rest
   lastTouch = 0 // a number that rises with each touch of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them

@@ -64,7 +64,7 @@ export class Exchange implements Received {
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.touch()
     this.res.on('close', () => this.end()) // the client may leave meanwhile
-    if (this.req.readableFlowing === null) this.req.resume() // a body that no operation reads
+    if (this.req.readableFlowing === null) this.req.resume() // nobody reads its body
     void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
 

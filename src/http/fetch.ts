@@ -5,7 +5,7 @@ import { echoedHeaders } from './headers.ts'
 import { isHeadTooLarge } from './limits.ts'
 import { bytesOf, headersOf, type Reply } from './respond.ts'
 
-// Keeps them alive: the signal of a garbage-collected Request no longer follows the caller's.
+// Keeps requests alive: the signal of a garbage-collected Request no longer follows the caller's.
 const inFlight = new Set<Request>()
 
 /** The `fetch` of a service: in process, whatever host the URL names. */

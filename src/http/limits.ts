@@ -23,6 +23,7 @@ export function isHeadTooLarge(target: string, headers: readonly string[]): bool
 /** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
 export class Limits {
   maxHeaderSize: number = MAX_LENGTH + 512 // node's: target, names and values together
+  // These two run on while a pipelined request is not read, because the one before it takes long.
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts

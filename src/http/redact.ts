@@ -3,7 +3,7 @@ const RUN = /[\w.~+/=%\\-]+/g
 const ESCAPE = /%[0-9a-f]{2}|\\u00[0-9a-f]{2}|\\\//gi
 const KEY_CHARACTER = /[\w.~+/=-]/
 
-/** Replaces keys by `[key]`, in any letter case, percent-encoded or with JSON's escapes. */
+/** Replaces keys with `[key]`, in any letter case, percent-encoded or with JSON's escapes. */
 export function redactor(keys: readonly string[]): (text: string) => string {
   const known = new Set(keys.map((key) => key.toLowerCase()))
   const lengths = [...new Set(keys.map(({ length }) => length))].sort((a, b) => b - a)

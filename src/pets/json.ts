@@ -61,7 +61,7 @@ function exactNumbers(text: string): unknown {
 }
 
 /**
- * Plain digits: exact up to the length of an int64, above it a number that no validator accepts.
+ * Plain digits: exact up to the length of an int64, beyond it a number that no validator accepts.
  * With a point or an exponent: NaN if only rounding made it an integer, such as 9007199254740990.9.
  */
 function exactNumber(source: string): number | bigint {
