@@ -25,7 +25,7 @@ export async function greeted(ended: Promise<unknown>, ...streams: FakeStream[])
  * Ends a child with this process, even if that is killed: a shell waits for the end of its input.
  * @param target A process, or a group as a negative number.
  */
-export function endWithUs(child: ChildProcess, target: number | undefined = child.pid): void {
+function endWithUs(child: ChildProcess, target: number): void {
   const script = 'read -r _ || kill -KILL "$0" 2>&-'
   // In a group of its own, so that Ctrl-C does not end it first.
   const options: SpawnOptions = { stdio: ['pipe', 'ignore', 'ignore'], detached: true }
@@ -45,7 +45,8 @@ export class Running {
 
   constructor([program = '', ...args]: readonly string[], options: SpawnOptions = {}) {
     this.process = spawn(program, args, options)
-    endWithUs(this.process)
+    const pid = Number(this.process.pid)
+    endWithUs(this.process, options.detached ? -pid : pid) // detached, it leads a group
     const { stdout, stderr } = this
     this.process.stdout?.setEncoding('utf8').on('data', (text) => stdout.write(text))
     this.process.stderr?.setEncoding('utf8').on('data', (text) => stderr.write(text))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { endWithUs, Running } from '../process.ts'
+import { Running } from '../process.ts'
 import { folderOf, freePort, send } from '../support.ts'
 
 type Change = readonly [from: string | RegExp, to: string]
@@ -93,7 +93,6 @@ export async function startProxy(
   const detached = true // a process group of its own, because nginx has workers
   const running = new Running([name, ...args(file, folder)], { env, detached })
   const group = -(running.process.pid ?? assert.fail(`${name} did not start`))
-  endWithUs(running.process, group)
   t.after(async () => {
     if (running.process.exitCode === null) process.kill(group, 'SIGKILL')
     await running.exited
