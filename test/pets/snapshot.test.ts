@@ -96,8 +96,7 @@ test('folds a large journal as big as the file, and keeps what is added meanwhil
   const sizeOf = (file: string) => fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0
   const journalSize = () => sizeOf(`${path}.journal`)
   while (sizeOf(path) < 2 ** 21) {
-    const large = Math.max(sizeOf(path), 2 ** 20)
-    while (journalSize() < large) await store.add(big)
+    while (journalSize() < Math.max(sizeOf(path), 2 ** 20)) await store.add(big)
     while (journalSize() > 0) await new Promise(setImmediate)
   }
   while (sizeOf(path) < 2 ** 22) await store.add(big)
