@@ -7,7 +7,7 @@ import { inspect } from 'node:util'
 import { hasCode, messageOf } from './guards.ts'
 import { isLoopback, reachableUrl, urlOf } from './http/server.ts'
 import { type Launched, launch } from './petstore.ts'
-import { readSeed } from './readers.ts'
+import { readInitialPets } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
 
 // One bundle is built for the executable and for the package.
@@ -58,17 +58,18 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { stdout, stderr } = process
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
   const [first, second] = stopSignals(process)
-  const reread = () => launching.then((launched) => rereadKeys(launched, read)).catch(() => {})
+  const reread = () => launching.then((launched) => onHangup(launched, read)).catch(() => {})
   process.on('SIGHUP', reread)
   const config = read()
   const { log: format = stdout.isTTY ? 'text' : 'json' } = config
   const launching = launchFrom({ ...config, log: format }, stdout)
-  const launched = await Promise.race([launching, first])
-  if (typeof launched === 'string') {
+  const winner = await Promise.race([launching, first])
+  if (typeof winner === 'string') {
     // A signal came first. run() exits, but a caller of main() goes on: close what is starting.
     launching.then(({ petstore }) => petstore.close()).catch(() => {})
-    throw new Error(`${launched} received before the start was complete`)
+    throw new Error(`${winner} received before the start was complete`)
   }
+  const launched = winner
   const { log, logReports } = launched
   logStart(launched)
   logReports()
@@ -92,14 +93,15 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
 }
 
 async function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
-  const { apiKeys = [], apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  // stop() uses the last two.
+  const { apiKeys, apiKeysFile: fileKeys, demo, seed, drain, drainDelay, ...options } = config
   const given = {
     ...options,
     // Only the controls show recorded requests. Undefined stands for the default.
-    journal: config.controlPort === undefined ? 0 : undefined,
-    apiKeys: apiKeysFile ? [...apiKeys, ...apiKeysFile] : config.apiKeys,
-    pets: seed ?? (demo ? readSeed(`${import.meta.dirname}/demo.json`) : []),
-    keepAlive: config.keepAlive * 1_000, // milliseconds
+    journal: options.controlPort === undefined ? 0 : undefined,
+    apiKeys: fileKeys ? [...(apiKeys ?? []), ...fileKeys] : apiKeys,
+    pets: seed ?? (demo ? readInitialPets(`${import.meta.dirname}/demo.json`) : []),
+    keepAlive: options.keepAlive * 1_000, // milliseconds
     logStream,
   }
   const launched = await launch(given)
@@ -164,28 +166,27 @@ function logStart(launched: Launched): void {
   if (boundControls) warn('the test controls', boundControls)
 }
 
-function petsIn({ options, context, stores }: Launched): string {
-  const place = stores ? 'each store' : (options.snapshot ?? 'memory')
+function petsIn({ options, context, cores }: Launched): string {
+  const place = cores ? 'each store' : (options.snapshot ?? 'memory')
   return `${place}: ${context.store.size}`
 }
 
 /** The addresses; on a terminal or with a generated key, also what to do next. */
 function greeting(launched: Launched, isTTY = false): string {
-  const { petstore, options, keyring, stores, bound, boundControls = '' } = launched
+  const { petstore, options, keyring, cores, bound, boundControls = '' } = launched
   const { url, controlUrl, apiKey } = petstore
   const { hasGeneratedKey } = options
   let addresses = `Petstore ${VERSION} listens on ${url}\n`
-  if (controlUrl !== undefined) addresses += `Its test controls listen on ${controlUrl}\n`
+  if (controlUrl) addresses += `Its test controls listen on ${controlUrl}\n`
   for (const one of networkUrls(bound)) addresses += `On the network: ${one}\n`
   for (const one of networkUrls(boundControls)) addresses += `Its controls on the network: ${one}\n`
   if (!isTTY && !hasGeneratedKey) return addresses
   const key = hasGeneratedKey ? apiKey : '$KEY'
-  let keyLine = `With an API key in ${key}:`
+  let keyLine = `${cores ? 'Each API key has a store of its own. ' : ''}With an API key in ${key}:`
   if (hasGeneratedKey) keyLine = `API key, generated and valid until it stops: ${key}`
-  if (stores) keyLine = `Each API key has a store of its own. ${keyLine}`
   if (keyring.isAnyKeyValid) keyLine = `Any API key opens a store of its own, such as ${key}`
   // The page makes up a key where any is valid.
-  const page = new URL(hasGeneratedKey && !stores ? `/#key=${key}` : '/', url)
+  const page = new URL(hasGeneratedKey && !cores ? `/#key=${key}` : '/', url)
   return `${options.page ? `Open ${page}\n\n` : ''}${addresses}
   ${keyLine}
 
@@ -197,20 +198,20 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 
 /** The URLs by which other machines reach what listens on all addresses. */
 function networkUrls(bound: string): string[] {
-  if (reachableUrl(bound) === bound) return []
+  if (reachableUrl(bound) === bound) return [] // one interface, or none
   const { hostname } = new URL(bound)
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
   const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
   return others.map(({ address }) => bound.replace(hostname, address))
 }
 
-function rereadKeys({ petstore, options, context, stores, log }: Launched, read: ReadConfig): void {
-  const { size, bytes } = stores ?? context.store
+function onHangup({ petstore, options, context, cores, log }: Launched, read: ReadConfig): void {
+  const { size, bytes } = cores ?? context.store
   log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
   try {
-    const { apiKeys = [], apiKeysFile } = read(['apiKeys', 'apiKeysFile'])
-    if (apiKeysFile === undefined) return log.event('info', 'there is no file of API keys')
-    const keys = [...apiKeys, ...apiKeysFile]
+    const { apiKeys = [], apiKeysFile: fileKeys } = read(['apiKeys', 'apiKeysFile'])
+    if (!fileKeys) return log.event('info', 'there is no file of API keys')
+    const keys = [...apiKeys, ...fileKeys]
     petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${new Set(keys).size}`)
   } catch (error) {

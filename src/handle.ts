@@ -3,21 +3,22 @@ import { ERRORS } from './api/errors.ts'
 import { type Awaitable, hasCode, messageOf } from './guards.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
+import { reachableUrl } from './http/server.ts'
 import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
-import { parsePet, validateNewPets, validateSeed } from './pets/pet.ts'
-import { closeCore, type Core } from './testing/stores.ts'
+import { parsePet, validateInitialPets, validateNewPets } from './pets/pet.ts'
+import { closeCore, type Core } from './testing/cores.ts'
 import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
 import type { Store } from './types.ts'
 
-/** Where a petstore listens. */
-interface Listeners {
-  readonly url: string
-  readonly controlUrl?: string | undefined
+/** Where a petstore listens: URLs as bound, such as http://0.0.0.0:8080/v1. */
+export interface Listeners {
+  readonly bound: string
+  readonly boundControls: string | undefined
   stop(drain: number): Promise<number> // of requests that were cut off
 }
 
 // RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
-const NO_HOST = 'petstore.invalid'
+const NO_HOST = 'http://petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
 
 /** What startPetstore and createPetstore return. Arrow functions, so that each works alone. */
@@ -33,8 +34,9 @@ export class PetstoreHandle implements Petstore {
 
   /** @param key Makes it the petstore of this key alone. */
   constructor(core: Core, listeners?: Listeners, key?: string) {
-    this.url = listeners?.url ?? `http://${NO_HOST}${core.options.basePath}`
-    this.controlUrl = listeners?.controlUrl
+    const { bound = NO_HOST + core.options.basePath, boundControls } = listeners ?? {}
+    this.url = reachableUrl(bound)
+    this.controlUrl = boundControls && reachableUrl(boundControls)
     this.log = core.log
     this.fetch = createFetch(core.service)
     this.#core = core
@@ -43,15 +45,15 @@ export class PetstoreHandle implements Petstore {
   }
 
   /** The core of its key, opened if need be. Without `storePerKey`, the only one. */
-  get #current(): Core {
+  get #coreOfKey(): Core {
     if (this.#isKeyClosed) throw withCode('closed', new Error('this petstore of a key is closed'))
-    return this.#core.stores?.of(this.apiKey) ?? this.#core
+    return this.#core.cores?.use(this.apiKey) ?? this.#core
   }
 
   readonly of = (key: string): Petstore => {
-    const { stores } = this.#core
-    if (stores === undefined) throw misuse('of(key) needs the option storePerKey')
-    stores.of(key) // throws if it is not valid
+    const { cores } = this.#core
+    if (!cores) throw misuse('of(key) needs the option storePerKey')
+    cores.use(key) // throws if it is not valid
     return new PetstoreHandle(this.#core, this.#listeners, key)
   }
 
@@ -59,7 +61,7 @@ export class PetstoreHandle implements Petstore {
     new Exchange(this.#core.service, req, res).process()
 
   get apiKey(): string {
-    return this.#key ?? this.#core.keyring.first
+    return this.#key ?? this.#core.keyring.firstKey
   }
 
   get headers(): Petstore['headers'] {
@@ -67,30 +69,30 @@ export class PetstoreHandle implements Petstore {
   }
 
   get pets(): Pet[] {
-    const { store } = this.#current.context
-    if (store.values === undefined) throw misuse('pets must be asked of your own store')
+    const { store } = this.#coreOfKey.context
+    if (!store.values) throw misuse('pets must be read from your own store')
     return Array.from(store.values(), parsePet)
   }
 
   get requests(): RecordedRequest[] {
-    return this.#current.recorder.requests
+    return this.#coreOfKey.recorder.requests
   }
 
   get pendingFaults(): Fault[] {
-    return this.#current.faults.pending
+    return this.#coreOfKey.faults.pending
   }
 
   get getPetState(): GetPetState {
-    return this.#current.context.getPetState
+    return this.#coreOfKey.context.getPetState
   }
 
   set getPetState(state: GetPetState) {
     check('getPetState', state, RULES.getPetState)
-    this.#current.context.getPetState = state
+    this.#coreOfKey.context.getPetState = state
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
-    const { store } = this.#current.context
+    const { store } = this.#coreOfKey.context
     const pets = petsOrThrow(validateNewPets(newPets))
     // A local store, which has values(), takes all at once; a user's own stops at a failure.
     const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
@@ -100,40 +102,40 @@ export class PetstoreHandle implements Petstore {
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options } = this.#core
-    const { context, faults, recorder } = this.#current
-    const pets = newPets === undefined ? options.pets : petsOrThrow(validateSeed(newPets))
+    const { context, faults, recorder } = this.#coreOfKey
+    const pets = newPets === undefined ? options.pets : petsOrThrow(validateInitialPets(newPets))
     faults.hangUp() // first, so that no delayed request adds a pet to the fresh ones
-    mustFit(await withStorageCode(context.store.reset(pets)), pets, options)
+    mustFit(await orStorageFailed(context.store.reset(pets)), pets, options)
     faults.hangUp() // on those that came meanwhile, too
     faults.clear()
     context.getPetState = options.getPetState
     recorder.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#current.faults.inject(fault)
-  readonly clearFaults = (): void => this.#current.faults.clear()
-  readonly clearRequests = (): void => this.#current.recorder.clear()
+  readonly inject = (fault: Fault): void => this.#coreOfKey.faults.inject(fault)
+  readonly clearFaults = (): void => this.#coreOfKey.faults.clear()
+  readonly clearRequests = (): void => this.#coreOfKey.recorder.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) =>
-    this.#current.recorder.waitFor(count, options)
+    this.#coreOfKey.recorder.waitFor(count, options)
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)
     this.#core.keyring.replace(apiKeys)
-    this.#core.stores?.onKeysReplaced()
+    this.#core.cores?.closeInvalid()
   }
 
   readonly close = async (drain = 0): Promise<number> => {
     check('drain', drain, DRAIN)
-    const { stores, context, log } = this.#core
-    if (this.#key !== undefined) {
-      if (!this.#isKeyClosed) stores?.close(this.#key)
+    const { cores, context, log } = this.#core
+    if (this.#key) {
+      if (!this.#isKeyClosed) cores?.close(this.#key)
       this.#isKeyClosed = true
       return 0
     }
     context.isDraining = true
     const cutOff = await this.#listeners?.stop(drain)
-    stores?.closeAll()
-    await withStorageCode(closeCore(this.#core)).finally(() => log.flush())
+    cores?.closeAll()
+    await orStorageFailed(closeCore(this.#core)).finally(() => log.flush())
     return cutOff ?? 0
   }
 
@@ -157,9 +159,18 @@ async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[
 function petIn(added: Added, which: string): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason } = added
-  const message = `${which}: ${ERRORS[reason][1]}`
+  const [, why] = ERRORS[reason]
+  const message = `${which}: ${why}`
   if (reason === 'store_full') throw withCode(reason, new RangeError(message))
   throw withCode('storage_failed', new Error(message))
+}
+
+/** Puts the initial pets into a store that is empty. Throws an error if they do not fit. */
+export async function fill(store: Store, options: Options): Promise<void> {
+  const { pets } = options
+  if (pets.length === 0) return
+  const { json } = await store.page({ limit: 1, after: 0 })
+  if (json === '[]') mustFit(await store.reset(pets), pets, options)
 }
 
 /** Throws an error that names the limit, if the pets do not fit. */
@@ -171,7 +182,7 @@ export function mustFit(fits: boolean, pets: readonly NewPet[], options: Options
 }
 
 /** Waits for the store; if that fails, the error has the code `storage_failed`. */
-export async function withStorageCode<T>(work: Awaitable<T>): Promise<T> {
+export async function orStorageFailed<T>(work: Awaitable<T>): Promise<T> {
   try {
     return await work
   } catch (error) {

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { inspect } from 'node:util'
-import { isObject, isRecord } from './guards.ts'
+import { hasMembers, isObject } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
 import type { Parsed } from './pets/json.ts'
-import { validateSeed } from './pets/pet.ts'
+import { validateInitialPets } from './pets/pet.ts'
 import type { Delay, PetstoreErrorCode, PetstoreOptions, StartOptions } from './types.ts'
 
 type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort'
@@ -14,7 +14,7 @@ export type Options = StartOptions &
 
 const MIB = 2 ** 20
 
-/** A quarter of the heap, 256 MiB at most; in a container half of what is over 200, 8 at least. */
+/** A quarter of the heap, 256 MiB at most; in a container, half of what exceeds 200, 8 at least. */
 function defaultMaxStore(): number {
   const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0: no limit is known
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
@@ -102,7 +102,7 @@ export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof va
 
 const PORT = integer(0, 65_535)
 const HOST = matching('a host name or an IP address', /^[\w.:-]+$/)
-const MORE_HEAP = ", half of the heap's limit, which NODE_OPTIONS=--max-old-space-size=MB raises"
+const HEAP_HINT = ", half of the heap's limit, which NODE_OPTIONS=--max-old-space-size=MB raises"
 
 const isOrigin = (text: string) =>
   text === '*' || (!text.includes('*') && URL.canParse(text) && new URL(text).origin === text)
@@ -110,10 +110,9 @@ const isStrings = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && Array.from(value).every(isString) // no holes, which every() skips
 function hasFunctions<T>(names: readonly string[]): (value: unknown) => value is T {
   return (value): value is T =>
-    isRecord(value) && names.every((name) => typeof value[name] === 'function')
+    hasMembers(value) && names.every((name) => typeof value[name] === 'function')
 }
-const STORE = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
-const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
+const FUNCTIONS = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: matching(
@@ -128,9 +127,9 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   },
   pets: rule('an array of NewPet', Array.isArray),
   maxBody: integer(1, 256 * MIB, ', as a setting also 64k or 1m'),
-  maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), MORE_HEAP),
+  maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), HEAP_HINT),
   store: {
-    ...rule(`an object with the functions ${STORE.join(', ')}`, hasFunctions(STORE)),
+    ...rule(`an object with the functions ${FUNCTIONS.join(', ')}`, hasFunctions(FUNCTIONS)),
     isSecret: true, // a connection string may be given in its place
   },
   getPetState: oneOf(['deprecated', 'gone']),
@@ -159,6 +158,8 @@ export const RULES: Rules<StartOptions> = {
   controlHost: HOST,
 }
 
+const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
+
 /** Checks options and fills in defaults. */
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
@@ -169,7 +170,7 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomUUID()]
   const hasGeneratedKey = given.apiKeys === undefined
-  const pets = petsOrThrow(validateSeed(given.pets ?? []))
+  const pets = petsOrThrow(validateInitialPets(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }
 }
 
@@ -210,10 +211,10 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   const longer = known.find((word) => plain(word).includes(wrong))
   // The last, because PORT is in PETSTORE_CONTROL_PORTS, too.
   const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
-  return meant === undefined ? '' : ` (did you mean ${meant}?)`
+  return !meant ? '' : ` (did you mean ${meant}?)`
 }
 
-/** @param text The value as it is shown. */
+/** Throws unless a value keeps its rule. @param text The value as it is shown. */
 export function check<T>(
   name: string,
   value: unknown,

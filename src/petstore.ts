@@ -3,21 +3,21 @@ import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { messageOf } from './guards.ts'
-import { mustFit, PetstoreHandle, withStorageCode } from './handle.ts'
+import { fill, type Listeners, mustFit, orStorageFailed, PetstoreHandle } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
 import { openLog } from './http/log.ts'
-import { Router } from './http/router.ts'
-import { HttpServer, isLoopback, reachableUrl } from './http/server.ts'
+import { createRouter } from './http/router.ts'
+import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
-import { fill, ownStore } from './pets/own-store.ts'
+import { userStore } from './pets/user-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { controlRoutes, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestRecorder } from './testing/requests.ts'
-import { type Core, type KeyScope, type Shared, Stores } from './testing/stores.ts'
+import { type Core, Cores, type KeyScope, type Shared } from './testing/cores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -46,50 +46,46 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const shared = makeShared(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(coreFor(shared, makeStore(shared, shared.log.event)))
+  return new PetstoreHandle(makeRootCore(shared, makeStore(shared, shared.log.event)))
 }
 
-/** @internal What the executable needs: the petstore, and addresses as bound, such as `0.0.0.0`. */
-export interface Launched extends Core {
+/** @internal What the executable needs. */
+export interface Launched extends Core, Listeners {
   readonly petstore: Petstore
-  readonly bound: string
-  readonly boundControls: string | undefined
   /** Logs what the store has reported: not before the first line of the log. */
   readonly logReports: () => void
 }
 
-/** @internal */
+/** @internal @param overrides For tests. */
 export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
   const shared = makeShared(options)
-  let logReports = () => {} // set below; reports wait until it is called
+  let logReports = () => {} // will resolve mayLog: reports follow the first line of the log
   const mayLog = new Promise<void>((resolve) => {
     logReports = resolve
   })
   const report: Report = (...event) => void mayLog.then(() => shared.log.event(...event))
   const store = snapshot
-    ? await withStorageCode(openSnapshotStore(snapshot, maxStore, report))
+    ? await orStorageFailed(openSnapshotStore(snapshot, maxStore, report))
     : makeStore(shared, report)
-  const core = coreFor(shared, store)
+  const core = makeRootCore(shared, store)
   const server = makeServer(core, core.service, limits)
   try {
-    // Fills an empty snapshot. A user's own store fills itself at this, its first use.
-    const fits = await withStorageCode(fill(store, options.pets))
-    mustFit(fits, options.pets, options)
+    // Fills an empty snapshot, and makes a user's store fill itself. Memory has its pets already.
+    await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
-    const petstore = new PetstoreHandle(core, {
-      url: reachableUrl(bound) + basePath,
-      controlUrl: controls?.url,
+    const listeners: Listeners = {
+      bound: bound + basePath,
+      boundControls: controls?.bound,
       async stop(drain) {
         await controls?.server.stop(0)
         return server.stop(drain)
       },
-    })
-    const boundControls = controls?.bound
-    return { ...core, petstore, bound: bound + basePath, boundControls, logReports }
+    }
+    return { ...core, ...listeners, petstore: new PetstoreHandle(core, listeners), logReports }
   } catch (error) {
     logReports()
     await Promise.allSettled([server.stop(0), store.close()])
@@ -107,9 +103,9 @@ function makeShared(options: Options): Shared {
 /** A store without a file, with its initial pets. */
 function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): Context['store'] {
   const { store, pets, maxStore } = options
-  if (store !== undefined) {
-    const fillStore = async () => mustFit(await fill(store, pets), pets, options)
-    return ownStore(store, fillStore, (error) =>
+  if (store) {
+    const fillStore = () => fill(store, options)
+    return userStore(store, fillStore, (error) =>
       log.count('error', 'the store failed', `: ${messageOf(error)}`),
     )
   }
@@ -118,22 +114,22 @@ function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): 
   return memory
 }
 
-/** With `storePerKey`, a request with a key goes to the core of that key, others to this one. */
-function coreFor(shared: Shared, store: Context['store']): Core {
+/** With `storePerKey`, this core passes each request with a key to the core of that key. */
+function makeRootCore(shared: Shared, store: Context['store']): Core {
   const { options, keyring } = shared
   if (!options.storePerKey) return makeCore(shared, store)
   // Not recorded, because each handle shows the requests of one key.
   const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
-  // They share `stores` as their budget. Each takes at first what the keyless store takes.
-  const stores: Stores = new Stores(shared, store.bytes ?? 0, (scope) =>
-    makeCore(shared, makeStore(shared, undefined, stores), scope),
+  // The budget of their stores is `cores` itself. Each begins with the pets of the keyless store.
+  const cores: Cores = new Cores(shared, store.bytes ?? 0, (scope) =>
+    makeCore(shared, makeStore(shared, undefined, cores), scope),
   )
-  const pick = ({ method, target, headers }: RequestHead) => {
+  const serviceFor = ({ method, target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.find(method, target)
     const key = secured ? keyring.keyIn(headers.authorization) : undefined
-    return key === undefined ? undefined : stores.of(key).service
+    return !key ? undefined : cores.use(key).service
   }
-  return { ...keyless, stores, service: { ...keyless.service, pick } }
+  return { ...keyless, cores, service: { ...keyless.service, serviceFor } }
 }
 
 /** A store, and all that belongs to it. */
@@ -144,7 +140,8 @@ function makeCore(
 ): Core {
   const { options, keyring, log } = shared
   const { basePath, cors, maxBody, journal: maxRequests } = options
-  const { redact, place, requestBudget } = scope
+  const { redact, storeNumber, requestBudget } = scope
+  // It uses basePath, page and getPetState of the options.
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
   // Before Faults, which then decorates it: faults apply to what it refuses, too.
@@ -152,25 +149,25 @@ function makeCore(
   const faults = new Faults(table, options.delay)
   const recorder = new RequestRecorder(maxRequests, redact, requestBudget)
   const logRequest = log.requestLogger?.(redact)
-  const router = new Router(table, basePath)
-  const begin = (head: RequestHead) => {
+  const router = createRouter(table, basePath)
+  const onBegin = (head: RequestHead) => {
     const { route } = router.find(head.method, head.target)
     if (route?.access !== 'probe') recorder.begin(head)
   }
-  const record = (request: RequestOutcome) => {
+  const onEnd = (request: RequestOutcome) => {
     logRequest?.(request)
     recorder.add(request)
   }
   const service: Service = {
     router,
     authorize: ({ authorization }, method) =>
-      method === 'OPTIONS' ? undefined : keyring.authorize(authorization, place),
+      method === 'OPTIONS' ? undefined : keyring.authorize(authorization, storeNumber),
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
     onBug: (error) => log.event('error', redact(inspect(error))),
-    begin: maxRequests === 0 ? undefined : begin,
-    record: maxRequests === 0 ? logRequest : record,
+    onBegin: maxRequests === 0 ? undefined : onBegin,
+    onEnd: maxRequests === 0 ? logRequest : onEnd,
   }
   return { ...shared, context, faults, recorder, service }
 }
@@ -185,26 +182,26 @@ const MAX_CONTROL_BODY = 64 * 2 ** 20
 
 /** Starts the test controls if they are wanted. */
 async function startControls(core: Core, limits: Limits) {
-  const { options, service, keyring, stores } = core
+  const { options, service, keyring, cores } = core
   const { controlPort, controlHost } = options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
-  // With `stores`, a control acts on the store of the valid key of its request.
+  // With `cores`, a control acts on the store of the valid key of its request.
   const serviceOf = (key?: string): Service => ({
-    router: new Router(controlRoutes(new PetstoreHandle(core, undefined, key)), ''),
+    router: createRouter(controlRoutes(new PetstoreHandle(core, undefined, key)), ''),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
-      return stores && keyring.authorize(headers.authorization)
+      return cores && keyring.authorize(headers.authorization)
     },
     cors: [],
     maxBody: MAX_CONTROL_BODY,
     refuse,
     onBug: service.onBug,
   })
-  const pick = ({ headers }: RequestHead) =>
-    stores && serviceOf(keyring.keyIn(headers.authorization))
-  const server = makeServer(core, { ...serviceOf(), pick }, limits)
+  const serviceFor = ({ headers }: RequestHead) =>
+    cores && serviceOf(keyring.keyIn(headers.authorization))
+  const server = makeServer(core, { ...serviceOf(), serviceFor }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
-  return { url: reachableUrl(bound), bound, server }
+  return { bound, server }
 }

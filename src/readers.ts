@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import { messageOf } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
-import { parseJson, valueOf } from './pets/json.ts'
-import { type Seed, validateSeed } from './pets/pet.ts'
+import { parseJson, valueOrThrow } from './pets/json.ts'
+import { type InitialPet, validateInitialPets } from './pets/pet.ts'
 
 /** Reads the text of a flag or variable. May throw an error that says what a file must hold. */
 export type Read = (text: string) => unknown
@@ -54,10 +54,10 @@ export function readKeys(path: string): string[] {
   return found
 }
 
-export function readSeed(path: string): Seed[] {
+export function readInitialPets(path: string): InitialPet[] {
   const input = parseJson(readText(path))
-  const pets = input.ok ? validateSeed(input.value) : input
-  return valueOf(pets, 'must hold a JSON array of NewPet: ')
+  const pets = input.ok ? validateInitialPets(input.value) : input
+  return valueOrThrow(pets, 'must hold a JSON array of NewPet: ')
 }
 
 function readText(path: string): string {

@@ -1,7 +1,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { messageOf } from './guards.ts'
 import { BOOLEAN, check, DEFAULTS, hintFor, integer, misuse, type Rule, RULES } from './options.ts'
-import { type Read, READERS, readKeys, readSeed } from './readers.ts'
+import { type Read, READERS, readInitialPets, readKeys } from './readers.ts'
 import type { NewPet, StartOptions } from './types.ts'
 
 export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' | 'logStream'> {
@@ -10,7 +10,7 @@ export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' 
   apiKeysFile?: readonly string[] // the keys in it
   demo?: boolean
   seed?: readonly NewPet[]
-  keepAlive: number // seconds, like the next two
+  keepAlive: number // seconds, unlike StartOptions, and like the next two
   drain: number
   drainDelay: number
 }
@@ -25,7 +25,7 @@ const DEFAULT_CONFIG: Config & Record<string, unknown> = {
 }
 
 const SECONDS = integer(0, 86_400)
-const FLAG_RULES: Readonly<Record<string, Rule<unknown>>> = {
+const SETTING_RULES: Readonly<Record<string, Rule<unknown>>> = {
   ...RULES,
   demo: BOOLEAN,
   keepAlive: integer(1, 86_400),
@@ -74,7 +74,7 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     read: readKeys,
   },
   demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
-  seed: { kind: 'FILE', help: 'fill it with this JSON array of NewPet', read: readSeed },
+  seed: { kind: 'FILE', help: 'fill it with this JSON array of NewPet', read: readInitialPets },
   snapshot: { kind: 'FILE', help: 'JSON file that keeps the pets' },
   getPetState: { name: 'get-pet', kind: 'STATE', help: 'deprecated, or gone: answers 410' },
   maxBody: {
@@ -122,7 +122,7 @@ type Row = (typeof ROWS)[number]
 
 function helpOf(row: Row): string {
   const { group, name, kind, env, help } = row
-  const title = group === undefined ? '' : `\n${group}\n`
+  const title = !group ? '' : `\n${group}\n`
   const flag = `--${name} ${kind}`
   return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${row.default})\n`
 }
@@ -137,7 +137,7 @@ Commands
   -v, --version    print the version and exit
 `
 
-/** The flags of commands and settings by name, as text. */
+/** The flags of commands and settings by name: a text, a list of texts, or true for a switch. */
 export function readFlags(args: readonly string[]): Readonly<Record<string, unknown>> {
   const options: ParseArgsConfig['options'] = {
     help: { type: 'boolean', short: 'h' },
@@ -186,14 +186,14 @@ export function readConfig(
 /** @param source The flag or variable that has the text. */
 function readSetting(row: Row, source: string, text: string): unknown {
   const { key, kind, read = READERS[kind] ?? String } = row
-  const rule = FLAG_RULES[key]
-  let value
+  const rule = SETTING_RULES[key]
+  let value: unknown
   try {
     value = read(text)
   } catch (error) {
     throw misuse(`${source} ${JSON.stringify(text)} ${messageOf(error)}`)
   }
-  if (rule !== undefined) check(source, value, rule, JSON.stringify(text))
+  if (rule) check(source, value, rule, JSON.stringify(text))
   return value
 }
 

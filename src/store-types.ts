@@ -1,4 +1,4 @@
-/** A 64-bit signed integer: a number where that is exact, a bigint beyond ±(2^53-1). */
+/** A 64-bit signed integer: a number up to ±(2^53-1), a bigint beyond. */
 export type Int64 = number | bigint
 
 /** Availability of a pet: the contract's enumeration PetStatus. */
@@ -52,7 +52,7 @@ export type Added =
 
 /**
  * Keeps pets under ascending ids, which it assigns. If it throws or rejects, requests get 503
- * `storage_failed`; until then they wait. Its JSON is sent as it is: the members
+ * `storage_failed`; they wait until it settles. Its JSON is sent as it is: the members
  * id, name, categoryId and status in this order, integers exact, no spaces.
  * @example await startPetstore({ store: openStore(process.env.DATABASE_URL) })
  */

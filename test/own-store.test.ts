@@ -51,7 +51,7 @@ test('createPetstore() serves it in process, and says to ask it for its pets', a
   assert.deepEqual(await petstore.add([REX]), [{ id: 2, ...REX }])
   await petstore.reset()
   assert.equal(store.pets.size, 1)
-  const message = 'pets must be asked of your own store'
+  const message = 'pets must be read from your own store'
   assert.throws(() => petstore.pets, { name: 'TypeError', code: 'invalid_option', message })
 })
 

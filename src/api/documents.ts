@@ -33,12 +33,12 @@ function documentOf(variant: Variant): Document {
 }
 
 /** GET /: the page, read on the first request. Where any key is valid, it makes up its own. */
-export function website({ keyring }: Pick<Context, 'keyring'>): Handler {
-  let page: ReturnType<typeof readPage> | undefined
+export function page({ keyring }: Pick<Context, 'keyring'>): Handler {
+  let reply: ReturnType<typeof readPage> | undefined
   return () => {
-    page ??= readPage()
-    if (!keyring.isAnyKeyValid) return page
-    return { ...page, body: page.body.replace('<html', '<html data-any-key') }
+    reply ??= readPage()
+    if (!keyring.isAnyKeyValid) return reply
+    return { ...reply, body: reply.body.replace('<html', '<html data-any-key') }
   }
 }
 
@@ -47,20 +47,17 @@ function readPage(): Reply & { body: string } {
   const body = readText('page.html').replaceAll('\r\n', '\n')
   const policy = [
     "default-src 'none'",
-    `script-src ${hashOf('script', body)}`,
-    `style-src ${hashOf('style', body)}`,
-    'img-src data:',
-    "connect-src 'self'",
-    "frame-ancestors 'none'",
-    "base-uri 'none'",
-    "form-action 'none'",
+    `script-src ${sourceHash('script', body)}`,
+    `style-src ${sourceHash('style', body)}`,
+    "img-src data:; connect-src 'self'; frame-ancestors 'none'",
+    "base-uri 'none'; form-action 'none'",
   ].join('; ')
   const headers = ['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer']
   return { status: 200, type: 'text/html; charset=utf-8', headers, body }
 }
 
 /** The hash by which the policy allows the only element of a name (CSP Level 3 §2.3.1). */
-function hashOf(name: string, html: string): string {
+function sourceHash(name: string, html: string): string {
   const [, text = ''] = html.split(new RegExp(`</?${name}>`))
   return `'sha256-${hash('sha256', text, 'base64')}'`
 }

@@ -56,7 +56,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
     ACCEPT_JSON,
   ],
   badExpectation: [417, 'Expect must be 100-continue or left out'],
-  headersTooLarge: [431, 'There must be at most 100 headers, and 16 KiB of them and the target'],
+  headersTooLarge: [431, 'The limits are 100 headers, 16 KiB of headers and 16 KiB of target'],
   internalError: [500, 'The server failed to answer; its log has the cause'],
   badTransferCoding: [501, 'Transfer-Encoding must be chunked or left out'],
   badJson: [400, 'The body must be one JSON object: %s'],
@@ -64,7 +64,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   badPet: [400, '%s', [], 'invalid_pet'],
   noPet: [404, 'There is no pet with this id'],
   gone: [410, 'This operation is removed: use GET /pets with the status filter'],
-  noOrders: [501, 'The interface mentions orders but does not specify them'],
+  noOrders: [501, 'The contract mentions orders but does not specify them'],
   // The names in snake case are the reasons of a store. Its failures share a code by contract:
   // their messages say whether a repeated create may add a second pet.
   storage_failed: [503, 'The pet was not added: try again'],

@@ -28,7 +28,7 @@ export function listPets(context: Context): Handler {
     return respondWith(context.store.page(read.value), ({ json, next }: Page) => {
       if (next === undefined) return { status: 200, body: json }
       const { limit, status } = read.value
-      const filter = status === undefined ? '' : `&status=${status}`
+      const filter = !status ? '' : `&status=${status}`
       const target = `${context.basePath}/pets?limit=${limit}${filter}&after=${next}`
       return { status: 200, body: json, headers: ['Link', `<${target}>; rel="next"`] }
     })
@@ -81,11 +81,12 @@ export function listOrders(): Handler {
   return () => refuse('noOrders')
 }
 
+/** GET /livez: whether the server runs at all. */
 export function livez(): Handler {
   return () => OK
 }
 
-/** GET /readyz. Also repairs a snapshot that failed. */
+/** GET /readyz: whether pets can be added. Repairs a snapshot that failed. */
 export function readyz(context: Context): Handler {
   return async () => {
     if (context.isDraining) return refuse('draining')

@@ -1,6 +1,6 @@
 import type { Handler, Route } from '../http/router.ts'
 import type { RecordedOperation } from '../types.ts'
-import { openapi, website } from './documents.ts'
+import { openapi, page } from './documents.ts'
 import type { Context } from './operations.ts'
 import { createPet, getPet, listOrders, listPets, livez, readyz } from './operations.ts'
 
@@ -8,7 +8,7 @@ type Row = readonly [
   method: Route['method'],
   path: string,
   operation: RecordedOperation | 'livez' | 'readyz',
-  handler: (context: Context) => Handler,
+  makeHandler: (context: Context) => Handler,
   access?: Route['access'],
 ]
 
@@ -20,12 +20,12 @@ const TABLE: readonly Row[] = [
   ['GET', '/livez', 'livez', livez, 'probe'],
   ['GET', '/readyz', 'readyz', readyz, 'probe'],
   ['GET', '/openapi.json', 'openapi', openapi, 'public'],
-  ['GET', '/', 'page', website, 'public'],
+  ['GET', '/', 'page', page, 'public'],
 ]
 
 export function routes(context: Context): Route[] {
   const rows = TABLE.filter(([, path]) => context.page || path !== '/')
-  return rows.map(([method, path, operation, handler, access]) => {
-    return { method, path, operation, handle: handler(context), access }
+  return rows.map(([method, path, operation, makeHandler, access]) => {
+    return { method, path, operation, handle: makeHandler(context), access }
   })
 }

@@ -14,21 +14,21 @@ export function isApiKey(text: string): boolean {
 
 /** The valid keys. A look-up takes as long among many as among few. */
 export class Keyring {
-  isAnyKeyValid: boolean // of the right form, until the keys are replaced
-  first = '' // of the list
+  isAnyKeyValid: boolean // of the right form, until replace()
+  firstKey = ''
   // By a hash, so that the time of a look-up tells nothing about a key.
   readonly #entries = new Map<number, readonly { key: Buffer; index: number }[]>()
   #redact = redactor([])
 
   constructor(keys: readonly string[], isAnyKeyValid = false) {
     this.replace(keys)
-    this.isAnyKeyValid = isAnyKeyValid
+    this.isAnyKeyValid = isAnyKeyValid // which replace() has cleared
   }
 
   /** Makes these keys, and no others, valid. */
   replace(keys: readonly string[]): void {
     this.isAnyKeyValid = false
-    this.first = keys[0] ?? ''
+    this.firstKey = keys[0] ?? ''
     this.#entries.clear()
     for (const [index, key] of keys.entries()) {
       const hash = hashOf(key)
@@ -44,12 +44,12 @@ export class Keyring {
   /**
    * The index of the key in an `Authorization` header, or what is wrong with it.
    *
-   * @param place Returned as the index where any key is valid: there is no list of keys then.
+   * @param storeNumber Returned as the index where any key is valid: there is no list of keys then.
    */
-  authorize(authorization?: string, place?: number): number | Problem {
+  authorize(authorization?: string, storeNumber?: number): number | Problem {
     const token = tokenOf(authorization)
     if (token === '') return 'noCredentials'
-    const index = this.#indexOf(token, place)
+    const index = this.#indexOf(token, storeNumber)
     if (index !== undefined) return index
     return isApiKey(token) ? 'invalidToken' : 'malformedToken'
   }
@@ -64,8 +64,8 @@ export class Keyring {
     return this.isValid(token) ? token : undefined
   }
 
-  #indexOf(token: string, place = 0): number | undefined {
-    if (this.isAnyKeyValid) return isApiKey(token) ? place : undefined
+  #indexOf(token: string, storeNumber = 0): number | undefined {
+    if (this.isAnyKeyValid) return isApiKey(token) ? storeNumber : undefined
     const candidate = Buffer.from(token)
     const entry = this.#entries.get(hashOf(token))?.find(({ key }) => {
       return key.length === candidate.length && timingSafeEqual(key, candidate)

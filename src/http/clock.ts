@@ -1,5 +1,5 @@
 /** Caches a formatted timestamp for `period` milliseconds. */
-export function clock(period: number, format: (time: Date) => string): () => string {
+export function cachedTimestamp(period: number, format: (time: Date) => string): () => string {
   let last = -1
   let text = ''
   return () => {

@@ -20,17 +20,17 @@ export interface ServerOptions extends Limits {
 class Connection implements ServerConnection {
   readonly socket: Socket
   readonly keepAlive: number
-  readonly touch: () => void
+  readonly reportUse: () => void
   readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
   latest: Exchange | undefined // the last one received; dropped after its response if complete
-  hasFailed = false // once HttpServer has refused a request, it ignores the rest
-  lastTouch = 0 // a number that rises with each touch of any connection
+  isRefused = false // once HttpServer has refused a request, it ignores the rest
+  lastUse = 0 // a number that rises with each reportUse of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
 
-  constructor(socket: Socket, { keepAliveTimeout, linger }: ServerOptions, touch: () => void) {
+  constructor(socket: Socket, { keepAliveTimeout, linger }: ServerOptions, reportUse: () => void) {
     this.socket = socket
     this.keepAlive = keepAliveTimeout
-    this.touch = touch
+    this.reportUse = reportUse
     void socket.remoteAddress // node keeps it once asked for, even if the client leaves
     // node calls this after the last response. If it destroyed the socket while the client is still
     // sending, the kernel would reset the connection, and the client would lose that response
@@ -41,8 +41,8 @@ class Connection implements ServerConnection {
       const timer = setTimeout(() => socket.destroy(), linger).unref()
       socket.once('close', () => clearTimeout(timer))
     }
-    // node resumes the socket on its own, for example after each request: pause it again. node:http
-    // stops reading at 'pause', which pause() does not emit if one came before this 'resume' event.
+    // node resumes the socket by itself, for example after each request: pause it again. Emit the
+    // 'pause', too: node:http waits for it, and pause() emits none if the socket is paused.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })
@@ -54,22 +54,22 @@ class Connection implements ServerConnection {
 
   /** True from the last request on. Later ones are ignored. */
   get isEnding(): boolean {
-    return this.hasFailed || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
+    return this.isRefused || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
 
   /** Processes requests one at a time: each may depend on the one before (RFC 9112 §9.3.2). */
   enqueue(exchange: Exchange): void {
     this.latest = exchange
     this.pending.push(exchange)
-    exchange.res.on('close', this.#onFirstClosed)
+    exchange.res.on('close', this.#finishFirst)
     if (this.pending.length === 1) return exchange.process()
     this.socket.pause() // while a request waits, nothing more is read
-    void exchange.collectBody() // into one buffer: node would keep chunks, however small
-    this.touch()
+    void exchange.bufferBody() // into one buffer: node would keep chunks, however small
+    this.reportUse()
   }
 
   /** Called when the first pending request is over, with a response or without. */
-  readonly #onFirstClosed = (): void => {
+  readonly #finishFirst = (): void => {
     this.pending.shift()
     // Otherwise an idle connection would keep the head and the response.
     if (this.isIdle && this.latest?.req.complete) this.latest = undefined
@@ -90,13 +90,13 @@ class Connection implements ServerConnection {
     let bytes = this.socket.writableLength
     // The latest request is kept, too, if its response came before the end of its body.
     const kept = this.isIdle && this.latest ? [this.latest] : this.pending
-    for (const { arrived, headBytes } of kept) bytes += REQUEST_BYTES + headBytes + arrived.length
+    for (const { buffered, headBytes } of kept) bytes += REQUEST_BYTES + headBytes + buffered.length
     return bytes
   }
 
   /** Records that the pending requests get no response. */
   abandon(): void {
-    for (const exchange of this.pending) exchange.end()
+    for (const exchange of this.pending) exchange.markOver()
     this.pending.length = 0
     this.socket.resume() // so that its end is noticed
   }
@@ -109,7 +109,7 @@ class Connection implements ServerConnection {
 export class Connections {
   readonly bySocket: Map<Duplex, Connection> = new Map()
   readonly #options: ServerOptions
-  #touches = 0
+  #uses = 0
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
   constructor(options: ServerOptions) {
@@ -117,8 +117,8 @@ export class Connections {
   }
 
   add(socket: Socket): void {
-    const connection = new Connection(socket, this.#options, () => this.#touch(connection))
-    connection.touch()
+    const connection = new Connection(socket, this.#options, () => this.#onUse(connection))
+    connection.reportUse()
     this.bySocket.set(socket, connection)
     socket.once('close', () => {
       this.bySocket.delete(socket)
@@ -133,17 +133,17 @@ export class Connections {
     const { maxConnections, warn } = this.#options
     let oldest = added
     for (const connection of this.bySocket.values()) {
-      if (connection.isIdle && connection.lastTouch < oldest.lastTouch) oldest = connection
+      if (connection.isIdle && connection.lastUse < oldest.lastUse) oldest = connection
     }
     if (oldest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
     else warn(`idle connections closed to make room, because ${maxConnections} are open`)
     oldest.socket.destroy()
   }
 
-  /** Notes that a connection is in use, and counts what it holds: more than the bound is shed. */
-  #touch(connection: Connection): void {
-    this.#touches++
-    connection.lastTouch = this.#touches
+  /** Marks a connection as used, and recounts what it holds. Sheds what exceeds the bound. */
+  #onUse(connection: Connection): void {
+    this.#uses++
+    connection.lastUse = this.#uses
     this.#recount(connection)
     if (this.#held > this.#options.maxHeldBytes) this.#shed()
   }
@@ -170,12 +170,12 @@ export class Connections {
 }
 
 /**
- * The class of a server's requests. Node parses all that it has read from a socket, which may be
- * thousands of requests, even after the socket is destroyed. So a request after its connection's
- * last one claims to be a CONNECT. Up to Node 25 that stops the parser; from 26 on, node makes no
- * responses for them, and emits only the last of them. HttpServer ignores it.
+ * The class of a server's requests. It stops node's parser after the last request of a connection:
+ * node parses all that it has read from a socket, which may be thousands of requests, even after
+ * the socket is destroyed. So a later request claims to be a CONNECT. Up to Node 25 that stops the
+ * parser; from 26 on, node makes no responses for them, and emits only the last of them.
  */
-export function requestClassOf({ bySocket }: Connections): typeof IncomingMessage {
+export function stoppableRequestClass({ bySocket }: Connections): typeof IncomingMessage {
   class Request extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them

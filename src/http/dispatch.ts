@@ -11,7 +11,7 @@ export interface RequestHead {
 }
 
 /** A request, over a socket or in process. */
-export interface Received {
+export interface OpenRequest {
   readonly head: RequestHead
   readonly started: number // by performance.now()
   readonly remote?: string | undefined // the client's address
@@ -34,20 +34,20 @@ export interface RequestOutcome {
   readonly bytes: number // of the body that was sent
 }
 
-/** What serves requests, over a socket or in process. */
+/** What dispatch() needs to serve requests, over a socket or in process. */
 export interface Service {
   /** Where each key has a store of its own: the service for the key of a request, if any. */
-  readonly pick?: ((head: RequestHead) => Service | undefined) | undefined
+  readonly serviceFor?: ((head: RequestHead) => Service | undefined) | undefined
   readonly router: Router
-  /** Under the base path: the index of the key, what is wrong, or undefined if none is needed. */
+  /** The index of the key, what is wrong with it, or undefined if the request needs none. */
   readonly authorize: (headers: IncomingHttpHeaders, method: string) => number | Problem | undefined
   readonly cors: readonly string[] // the origins whose scripts may call, or `*`
   readonly maxBody: number
   readonly refuse: Refuse
   readonly onBug: (error: unknown) => void // receives what an operation throws
-  /** Called as a request arrives. `record` later gets the same head, to match the two. */
-  readonly begin?: ((head: RequestHead) => void) | undefined
-  readonly record?: ((request: RequestOutcome) => void) | undefined
+  /** Called as a request arrives. `onEnd` later gets the same head, to match the two. */
+  readonly onBegin?: ((head: RequestHead) => void) | undefined
+  readonly onEnd?: ((request: RequestOutcome) => void) | undefined // logs and records it
 }
 
 export const NO_BODY: Buffer = Buffer.alloc(0)
@@ -56,36 +56,36 @@ export const NO_BODY: Buffer = Buffer.alloc(0)
  * Takes a request through the checks in their order: key, path, method, media type, size. Then
  * reads its body, if the operation takes one, and runs the operation.
  */
-export function dispatch(service: Service, received: Received): Awaitable<Reply | undefined> {
+export function dispatch(service: Service, request: OpenRequest): Awaitable<Reply | undefined> {
   const { router, authorize, cors, maxBody, refuse } = service
-  const { method, target, headers } = received.head
+  const { method, target, headers } = request.head
   if (method === 'OPTIONS' && target === '*') return optionsReply(router.allow, headers, cors)
   const { query, secured, routes, param, route } = router.find(method, target)
-  received.route = route
-  const authorized = secured ? authorize(headers, method) : undefined
-  if (typeof authorized === 'string') return refuse(authorized) // a Problem
-  received.key = authorized
-  if (routes === undefined) return refuse('notFound', router.basePath || '/') // '' is the root
+  request.route = route
+  const keyOrProblem = secured ? authorize(headers, method) : undefined
+  if (typeof keyOrProblem === 'string') return refuse(keyOrProblem) // a Problem
+  request.key = keyOrProblem
+  if (!routes) return refuse('notFound', router.basePath || '/') // '' is the root
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
-  if (route === undefined) return refuse('methodNotAllowed', allowOf(routes.keys()))
+  if (!route) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'
   if (!takesBody) return run(service, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
-  if (problem !== undefined) return refuse(problem, `${maxBody}`)
-  return received.readBody().then((body) => {
-    if (body === undefined) return refuse('bodyTooLarge', `${maxBody}`)
-    received.body = body
+  if (problem) return refuse(problem, `${maxBody}`)
+  return request.readBody().then((body) => {
+    if (!body) return refuse('bodyTooLarge', `${maxBody}`)
+    request.body = body
     return run(service, route, { param, query, body })
   })
 }
 
-/** Records a request, unless it is a probe. */
-export function record(service: Service, received: Received, reply?: Reply, bytes = 0): void {
-  const { head, route, key, body, started, remote } = received
+/** Reports a request that is over, unless it is a probe. */
+export function reportEnd(service: Service, request: OpenRequest, reply?: Reply, bytes = 0): void {
+  const { head, route, key, body, started, remote } = request
   if (route?.access === 'probe') return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   const operation = route?.operation
-  service.record?.({ head, operation, key, body, ms, reply, bytes, remote })
+  service.onEnd?.({ head, operation, key, body, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

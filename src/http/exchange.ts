@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { dispatch, NO_BODY, type Received, record } from './dispatch.ts'
+import { dispatch, NO_BODY, type OpenRequest, reportEnd } from './dispatch.ts'
 import type { RequestHead, Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { malformedProblem } from './malformed.ts'
@@ -11,11 +11,11 @@ const STRING_BYTES = 64 // a generous estimate of what a string takes besides it
 /** A connection of HttpServer, as its exchanges see it. */
 export interface ServerConnection {
   readonly keepAlive: number // milliseconds that it is kept while it is idle
-  touch(): void // marks it as used, recounts what it holds; may reset any connection
+  reportUse(): void // marks it as used, recounts what it holds; may reset any connection
 }
 
 /** A request over a socket, from its head to its response. */
-export class Exchange implements Received {
+export class Exchange implements OpenRequest {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly head: RequestHead
@@ -24,12 +24,12 @@ export class Exchange implements Received {
   route: Route | undefined
   key: number | undefined
   body: Buffer | undefined
-  readonly headBytes: number // about, in memory
-  arrived: Buffer = NO_BODY // the bytes of the body so far, and room for more
+  readonly headBytes: number // an estimate of what the head takes in memory
+  buffered: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
-  // Undefined where a user's own http or http2 server calls `petstore.listener`.
+  // Undefined where a user's own server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
-  #collecting: Promise<number | undefined> | undefined // the body; resolves to its length
+  #buffering: Promise<number | undefined> | undefined // the body; resolves to its length
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -45,8 +45,8 @@ export class Exchange implements Received {
     let headBytes = this.head.target.length
     for (const text of req.rawHeaders) headBytes += STRING_BYTES + text.length
     this.headBytes = headBytes
-    this.#service = service.pick?.(this.head) ?? service
-    this.#service.begin?.(this.head)
+    this.#service = service.serviceFor?.(this.head) ?? service
+    this.#service.onBegin?.(this.head)
     this.#connection = connection
     this.remote = req.socket.remoteAddress
     // On a user's server, node has sent the 100 already.
@@ -55,15 +55,14 @@ export class Exchange implements Received {
   }
 
   process(): void {
-    const isHttp2 = 'stream' in this.req // a user's http2 server checks its own rules
-    const problem = isHttp2 ? undefined : malformedProblem(this.req)
-    if (problem !== undefined) return this.sendLast(this.#service.refuse(problem))
+    const problem = malformedProblem(this.req)
+    if (problem) return this.sendLast(this.#service.refuse(problem))
     // Upgrade is ignored (RFC 9110 §7.8), but node drops what follows it.
     if (this.head.headers.upgrade !== undefined) this.res.shouldKeepAlive = false
     const reply = dispatch(this.#service, this)
     if (!(reply instanceof Promise)) return this.#respond(reply)
-    this.#connection?.touch()
-    this.res.on('close', () => this.end()) // the client may leave meanwhile
+    this.#connection?.reportUse()
+    this.res.on('close', () => this.markOver()) // the client may leave meanwhile
     if (this.req.readableFlowing === null) this.req.resume() // nobody reads its body
     void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
@@ -77,17 +76,17 @@ export class Exchange implements Received {
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
-    return this.collectBody().then((length) =>
-      length === undefined ? undefined : this.arrived.subarray(0, length),
+    return this.bufferBody().then((length) =>
+      length === undefined ? undefined : this.buffered.subarray(0, length),
     )
   }
 
   /**
-   * Collects the body in `arrived`, and resolves to its length. If it is too large, resolves to
-   * undefined, and drops the rest. Never settles if the client leaves: end() records that.
+   * Collects the body in `buffered`, and resolves to its length. If it is too large, resolves to
+   * undefined, and drops the rest. Never settles if the client leaves: markOver() reports that.
    */
-  collectBody(): Promise<number | undefined> {
-    this.#collecting ??= new Promise((resolve) => {
+  bufferBody(): Promise<number | undefined> {
+    this.#buffering ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody, onBug } = this.#service
       if (req.readableEnded) {
@@ -95,30 +94,30 @@ export class Exchange implements Received {
         return resolve(0)
       }
       let length = 0
-      req.read(0) // marks the body as read: saves node a clean-up after the response
+      req.read(0) // else node takes it for unread, and dumps it after the response (undocumented)
       req.on('data', (chunk: Buffer) => {
         if (this.#isOver) return // it is only discarded
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve(undefined)
-        const before = this.arrived
-        this.arrived = append(before, start, chunk, maxBody)
-        if (this.arrived !== before) this.#connection?.touch()
+        const before = this.buffered
+        this.buffered = append(before, start, chunk, maxBody)
+        if (this.buffered !== before) this.#connection?.reportUse()
       })
       req.on('end', () => {
         if (!this.#isOver) resolve(length) // else it has its response, or was cut off
       })
     })
-    return this.#collecting
+    return this.#buffering
   }
 
-  /** Records what became of the request, once. Without a reply, it gets no response. */
-  end(reply?: Reply, bytes?: number): void {
+  /** Reports what became of the request, once. Without a reply, it gets no response. */
+  markOver(reply?: Reply, bytes?: number): void {
     if (this.#isOver) return
     this.#isOver = true
-    record(this.#service, this, reply, bytes)
+    reportEnd(this.#service, this, reply, bytes)
     // Otherwise they stay until the response has been read.
-    this.arrived = NO_BODY
+    this.buffered = NO_BODY
     this.body = undefined
   }
 
@@ -126,17 +125,17 @@ export class Exchange implements Received {
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
     if (this.#isOver) return
-    if (res.headersSent) return this.end() // a user's server has responded itself
-    if (reply === undefined || req.socket.destroyed) {
+    if (res.headersSent) return this.markOver() // a user's server has responded itself
+    if (!reply || req.socket.destroyed) {
       req.socket.destroy()
-      return this.end()
+      return this.markOver()
     }
     // Without a 100, the client may send the body or leave it out: nothing tells which.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
-    this.end(reply, bytes)
-    this.#connection?.touch()
+    this.markOver(reply, bytes)
+    this.#connection?.reportUse()
   }
 }
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { STATUS_CODES } from 'node:http'
-import { dispatch, type Received, record, type Service } from './dispatch.ts'
+import { dispatch, type OpenRequest, reportEnd, type Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { isHeadTooLarge } from './limits.ts'
 import { bytesOf, headersOf, type Reply } from './respond.ts'
@@ -9,7 +9,7 @@ import { bytesOf, headersOf, type Reply } from './respond.ts'
 const inFlight = new Set<Request>()
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
-export function createFetch(common: Service): typeof globalThis.fetch {
+export function createFetch(given: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
     const { method, signal } = request
@@ -18,25 +18,25 @@ export function createFetch(common: Service): typeof globalThis.fetch {
     const target = pathname + search
     const headers = Object.fromEntries(request.headers)
     const head = { method, target, headers }
-    const service = common.pick?.(head) ?? common
+    const service = given.serviceFor?.(head) ?? given
     const readBody = () => readBytes(request, service.maxBody)
-    const received: Received = { head, started: performance.now(), readBody }
+    const open: OpenRequest = { head, started: performance.now(), readBody }
     const isTooLarge = isHeadTooLarge(target, [...request.headers].flat())
     let reply: Reply | undefined
     inFlight.add(request)
-    service.begin?.(head)
+    service.onBegin?.(head)
     try {
-      const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, received)
+      const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, open)
       // If the client leaves, the operation runs to its end, as over a socket.
       await Promise.race([handled, once(signal, 'abort')])
       signal.throwIfAborted()
       reply = await handled
     } finally {
       inFlight.delete(request)
-      record(service, received, reply, reply && method !== 'HEAD' ? bytesOf(reply) : 0)
+      reportEnd(service, open, reply, reply && method !== 'HEAD' ? bytesOf(reply) : 0)
     }
-    if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // may never settle
-    if (reply === undefined) throw connectionError('fetch failed')
+    if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // not awaited: may never settle
+    if (!reply) throw connectionError('fetch failed')
     const response = toResponse(reply, method, echoedHeaders(headers, service.cors))
     return Object.defineProperty(response, 'url', { value: origin + target })
   }

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Problem, Reply } from './respond.ts'
 
-const UTF_8 = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
-// Any other parameter, such as `q=1`. In quotes, `;` and `charset=` pass: `a="; charset=latin1"`.
+const CHARSET = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
+// Any other parameter, such as `q=1`: no `charset=` after a `;` or a space, except in quotes.
 const OTHER = /(?:(?!(?<=[;\s])charset\s*=)[^;"]|"(?:\\.|[^"\\])*")*/
 // util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
-const IS_JSON = new RegExp(`^application/json\\s*(?:;(?:${UTF_8.source}|${OTHER.source}))*$`, 'i')
+const IS_JSON = new RegExp(`^application/json\\s*(?:;(?:${CHARSET.source}|${OTHER.source}))*$`, 'i')
 
 /** What the headers say is wrong with the body. */
 export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Problem | undefined {
@@ -28,7 +28,7 @@ export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): s
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */
 export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): string[] {
   const requestId = readRequestId(headers)
-  const echoed = requestId === undefined ? [] : ['X-Request-Id', requestId]
+  const echoed = !requestId ? [] : ['X-Request-Id', requestId]
   if (cors.length === 0) return echoed
   const isForAll = cors.includes('*')
   const { origin } = headers

@@ -27,9 +27,9 @@ export class Limits {
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; at most twice for an unread response
+  stallTimeout: number = 30_000 // without a byte either way; an unread response may take twice that
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response
-  idleCheckInterval: number = 500 // without a request, after which a stop closes idle connections
+  idleCheckInterval: number = 500 // of a stop: without a request in it, idle connections close
 }

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream'
 import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the globals
-import { clock } from './clock.ts'
+import { cachedTimestamp } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 import { HEAP_LIMIT } from './limits.ts'
@@ -43,7 +43,7 @@ export function openLog(format: LogFormat, stream: Writable, redact: Redact): Lo
     add(eventLine(level, redact(message), members))
   const { count, report } = eventCounter(event)
   return {
-    requestLogger: (redactOwn) => (request) => add(requestLine(request, redactOwn)),
+    requestLogger: (redactRequest) => (request) => add(requestLine(request, redactRequest)),
     event,
     count,
     flush() {
@@ -67,7 +67,7 @@ function eventCounter(event: Log['event']) {
 
   const count: Log['count'] = (level, what, detail = '') => {
     counts.set(what, { level, detail, times: (counts.get(what)?.times ?? 0) + 1 })
-    if (timer === undefined) report()
+    if (!timer) report()
   }
 
   function report(): void {
@@ -84,7 +84,7 @@ function eventCounter(event: Log['event']) {
   return { count, report }
 }
 
-const unwritten = new Set<() => void>() // written by one listener: Node warns of over ten
+const unwritten = new Set<() => void>() // of all logs: Node warns of more than ten 'exit' listeners
 process.on('exit', () => {
   for (const write of unwritten) write()
 })
@@ -110,18 +110,18 @@ function lineWriter(stream: Writable, warning: (lost: Lost) => string) {
 
   function write(): void {
     const batch = lines
-    const count = lost.count + batch.split('\n').length - 1 // lost if this write fails
+    const atRisk = lost.count + batch.split('\n').length - 1
     lines = ''
     unwritten.delete(write)
     if (isClosed) return
     if (stream.writableLength > MAX_BUFFERED_BYTES) {
-      lost = { count, reason: "the log's reader is too slow" }
+      lost = { count: atRisk, reason: "the log's reader is too slow" }
       return
     }
     const report = lost.count > 0 ? lineEnd + warning(lost) : ''
     lost = { count: 0, reason: '' }
     lineEnd = ''
-    stream.write(report + batch, (error) => error && onFailure(error, count))
+    stream.write(report + batch, (error) => error && onFailure(error, atRisk))
   }
 
   function onFailure({ code, message }: NodeJS.ErrnoException, count: number): void {
@@ -135,7 +135,7 @@ function lineWriter(stream: Writable, warning: (lost: Lost) => string) {
   return { add, write }
 }
 
-const now = clock(1, (time) => time.toISOString())
+const now = cachedTimestamp(1, (time) => time.toISOString())
 
 // Concatenated: JSON.stringify of an object takes longer.
 function jsonLine(request: RequestOutcome, redact: Redact): string {

@@ -10,13 +10,13 @@ const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.~:%-]+\])(?::\d*)?$/
 export function malformedProblem(req: IncomingMessage): Problem | undefined {
   const { headers, rawHeaders, httpVersion } = req
   const { host, expect } = headers
-  const isOld = httpVersion === '1.0'
-  if (httpVersion !== '1.1' && !isOld) return 'badVersion'
-  if (isOld && isOtherProtocol(req)) return 'badVersion'
+  const isHttp10 = httpVersion === '1.0'
+  if (httpVersion !== '1.1' && !isHttp10) return 'badVersion'
+  if (isHttp10 && isOtherProtocol(req)) return 'badVersion'
   if (isHeadTooLarge(req.url ?? '', rawHeaders)) return 'headersTooLarge'
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
-  if (host === undefined && !isOld) return 'badHost'
+  if (host === undefined && !isHttp10) return 'badHost'
   if (host !== undefined && !HOST.test(host)) return 'badHost'
   if (countOf(rawHeaders, 'host') > 1) return 'badHost'
 
@@ -24,11 +24,11 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
   if (countOf(rawHeaders, 'authorization') > 1) return 'badCredentials'
 
   const coding = headers['transfer-encoding']
-  const problem = coding === undefined ? undefined : codingProblem(coding, isOld)
-  if (problem !== undefined) return problem
+  const problem = coding === undefined ? undefined : codingProblem(coding, isHttp10)
+  if (problem) return problem
 
   // RFC 9110 §10.1.1: HTTP/1.0 has no Expect.
-  if (isOld || expect === undefined) return undefined
+  if (isHttp10 || expect === undefined) return undefined
   return expect.toLowerCase() === '100-continue' ? undefined : 'badExpectation'
 }
 
@@ -41,20 +41,20 @@ function countOf(rawHeaders: readonly string[], name: string): number {
   return count
 }
 
-function codingProblem(coding: string, isOld: boolean): Problem | undefined {
+function codingProblem(coding: string, isHttp10: boolean): Problem | undefined {
   const codings = coding.toLowerCase().split(/,[ \t]*/)
   // RFC 9112 §6.3: without a final `chunked`, nobody knows where the body ends.
   if (codings.at(-1) !== 'chunked' || codings.includes('')) return 'badFraming'
   // A second `chunked` is refused by node's parser.
   if (codings.length > 1) return 'badTransferCoding'
   // RFC 9112 §6.1: an HTTP/1.0 proxy may have framed the body differently.
-  return isOld ? 'badFraming' : undefined
+  return isHttp10 ? 'badFraming' : undefined
 }
 
 /**
- * Whether the request line names RTSP/1.0 or ICE/1.0, which node's parser reports as HTTP/1.0.
- * Only the parser's current bytes tell (undocumented). The request passes if its line is not among
- * them, or follows another one with the same method and target.
+ * Whether the request line names RTSP/1.0 or ICE/1.0, which node's parser reports as HTTP/1.0. Only
+ * the parser's current bytes show it (undocumented). False if the line is no longer among them, or
+ * follows another one with the same method and target.
  */
 function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket

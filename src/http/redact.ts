@@ -18,7 +18,7 @@ export function redactor(keys: readonly string[]): (text: string) => string {
     for (let at = 0; at + shortest <= text.length; at++) {
       if (at < end || !starts.has(lowerCase.slice(at, at + shortest))) continue
       const length = lengths.find((one) => known.has(lowerCase.slice(at, at + one))) // the longest
-      if (length === undefined) continue
+      if (!length) continue
       redacted += `${text.slice(end, at)}[key]`
       end = at + length
     }

@@ -1,6 +1,6 @@
 import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
-import { clock } from './clock.ts'
+import { cachedTimestamp } from './clock.ts'
 
 /** What an operation returns: a response that knows no socket. */
 export interface Reply {
@@ -42,7 +42,7 @@ const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff'
 const COMMON_TEXT = textOf(COMMON)
 const MAX_AT_ONCE = 16 * 1024 // bytes of a body: node would hold a longer string twice
 
-const date = clock(1_000, (time) => time.toUTCString())
+const date = cachedTimestamp(1_000, (time) => time.toUTCString())
 const canSendAtOnce = !('bun' in process.versions) && sendsHeaderMember()
 
 /**
@@ -72,23 +72,26 @@ export function respond(
     res.end(body && Buffer.from(body))
   }
   // Close the connection, or a client of HTTP/1.1 waits for the rest of the body.
-  if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
+  if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon())
   return hasBody ? bytes : 0
 }
 
 /** Whether node sends what is put into `_header`. */
 function sendsHeaderMember(): boolean {
-  const sent: unknown[] = []
+  let sent = ''
   const socket = new Socket()
-  socket.write = (chunk: unknown) => sent.push(chunk) > 0 // a boolean, like write()
+  socket.write = (chunk: unknown) => {
+    sent += chunk
+    return true
+  }
   const res = new ServerResponse(new IncomingMessage(socket))
   res.assignSocket(socket)
   if ('_header' in res) res._header = 'probe'
   res.end()
-  return sent.join('') === 'probe'
+  return sent === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1, no line breaks. */
+/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1 on one line. */
 export function responseText(
   reply: Reply,
   bytes: number,

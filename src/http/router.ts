@@ -19,11 +19,10 @@ export interface Route {
   readonly access?: 'public' | 'probe' | undefined
 }
 
-/** What a request leads to. */
 interface RouteMatch extends Omit<Call, 'body'> {
   readonly secured: boolean // under the base path
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
-  readonly route: Route | undefined // that of GET for a HEAD
+  readonly route: Route | undefined // GET's for a HEAD
 }
 
 /** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
@@ -35,38 +34,37 @@ export function readTarget(target: string): { path: string; query: string } {
 }
 
 /** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
-export class Router {
-  readonly allow: string // every method that some resource has
+export interface Router {
+  readonly allow: string // for `OPTIONS *`: the methods of all resources
   readonly basePath: string
-  readonly #prefix: string
-  // By path, `%` for its parameter: decodePath() leaves a % only in %25 and %2F, never alone.
-  readonly #resources = new Map<string, Map<string, Route>>()
+  find(method: string, target: string): RouteMatch
+}
 
-  constructor(table: readonly Route[], basePath: string) {
-    this.allow = allowOf(table.map(({ method }) => method))
-    this.basePath = basePath
-    this.#prefix = `${basePath}/`
-    for (const route of table) {
-      const base = route.access === undefined ? basePath : ''
-      const fullPath = (base + route.path).replace(/\{\w+\}$/, '%')
-      const routes = this.#resources.get(fullPath) ?? new Map<string, Route>()
-      routes.set(route.method, route)
-      this.#resources.set(fullPath, routes)
-    }
+export function createRouter(table: readonly Route[], basePath: string): Router {
+  // By path, with % for its parameter: a decoded path has no bare %, only %25 and %2F.
+  const resources = new Map<string, Map<string, Route>>()
+  for (const route of table) {
+    const base = route.access ? '' : basePath
+    const fullPath = (base + route.path).replace(/\{\w+\}$/, '%')
+    const routes = resources.get(fullPath) ?? new Map<string, Route>()
+    routes.set(route.method, route)
+    resources.set(fullPath, routes)
   }
+  const prefix = `${basePath}/`
 
-  find(method: string, target: string): RouteMatch {
+  function find(method: string, target: string): RouteMatch {
     const { path, query } = readTarget(target)
     const decoded = path.includes('%') ? decodePath(path) : path
     const start = decoded.lastIndexOf('/') + 1
     const param = decoded.slice(start)
-    let routes = this.#resources.get(decoded)
-    if (routes === undefined && param !== '')
-      routes = this.#resources.get(`${decoded.slice(0, start)}%`)
+    let routes = resources.get(decoded)
+    if (!routes && param !== '') routes = resources.get(`${decoded.slice(0, start)}%`)
     const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-    const secured = decoded === this.basePath || decoded.startsWith(this.#prefix)
+    const secured = decoded === basePath || decoded.startsWith(prefix)
     return { query, param, secured, routes, route }
   }
+
+  return { allow: allowOf(table.map(({ method }) => method)), basePath, find }
 }
 
 /** The value of an `Allow` header: these methods, OPTIONS, and HEAD where there is GET. */

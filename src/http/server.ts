@@ -4,17 +4,17 @@ import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 // Not the globals: a user's test may fake them.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
-import { setImmediate as immediate } from 'node:timers/promises'
-import { Connections, requestClassOf, type ServerOptions } from './connections.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Connections, stoppableRequestClass, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
 import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
-const MAX_TURNS = 1_000 // so that a flooded listener stops too
+const MAX_ACCEPT_TURNS = 1_000 // so that a flooded listener stops too
 
-type Listening = NetServer & { _handle?: { listen?: (backlog: number) => void } }
+type ServerWithHandle = NetServer & { _handle?: { listen?: (backlog: number) => void } }
 
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
@@ -22,8 +22,8 @@ export class HttpServer {
   readonly #options: ServerOptions
   readonly #server: Server
   readonly #connections: Connections
-  #accepted = 0 // connections
-  #received = 0 // requests
+  #connectionCount = 0
+  #requestCount = 0
   #cutOff = 0 // requests
 
   constructor(service: Service, options: ServerOptions) {
@@ -33,16 +33,16 @@ export class HttpServer {
     this.#server = createServer({
       ...options, // node's own limits go by the same names
       requireHostHeader: false, // node's own response to a request without Host has no body
-      IncomingMessage: requestClassOf(this.#connections),
+      IncomingMessage: stoppableRequestClass(this.#connections),
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
     this.#server.on('connection', (socket) => {
-      this.#accepted++
+      this.#connectionCount++
       this.#connections.add(socket)
     })
-    // The last two come for Expect. malformedProblem() admits 100-continue, Exchange sends the 100.
+    // The last two are for Expect: malformedProblem() admits 100-continue, Exchange sends the 100.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, (req, res) => this.#receive(req, res))
     }
@@ -60,7 +60,7 @@ export class HttpServer {
       this.#options.warn(`connections that the system refused (${message})`)
     })
     const bound = server.address()
-    if (typeof bound !== 'object' || bound === null) throw new Error('The server is closed')
+    if (typeof bound !== 'object' || bound === null) throw new Error('the server is closed')
     return urlOf(bound.address, bound.port)
   }
 
@@ -81,10 +81,10 @@ export class HttpServer {
     const timer = setTimeout(() => this.#cutOffAll(), drain)
     // Idle connections stay while requests come: a proxy that has not noticed the stop may be about
     // to send on one. Every late request gets `Connection: close`, so this terminates.
-    let receivedBefore = this.#received
+    let countBefore = this.#requestCount
     const checkIdle = () => {
-      if (this.#received === receivedBefore) this.#closeIdle()
-      receivedBefore = this.#received
+      if (this.#requestCount === countBefore) this.#closeIdle()
+      countBefore = this.#requestCount
     }
     // An immediate runs after pending reads.
     const idleChecks = setInterval(() => setImmediate(checkIdle), this.#options.idleCheckInterval)
@@ -100,19 +100,19 @@ export class HttpServer {
    * system queues one more at most, keeps others waiting, and refuses them when they try again.
    */
   async #acceptBacklog(): Promise<void> {
-    const { _handle }: Listening = this.#server // undocumented
-    _handle?.listen?.(0)
-    await immediate() // from here on, each turn of the event loop accepts one
+    const { _handle }: ServerWithHandle = this.#server // undocumented
+    _handle?.listen?.(0) // shrinks the backlog
+    await nextTurn() // ends this turn of the event loop; each later one accepts one connection
     let before = -1
-    for (let turn = 0; turn < MAX_TURNS && this.#accepted !== before; turn++) {
-      before = this.#accepted
-      await immediate()
+    for (let turn = 0; turn < MAX_ACCEPT_TURNS && this.#connectionCount !== before; turn++) {
+      before = this.#connectionCount
+      await nextTurn()
     }
   }
 
   #closeIdle(): void {
     for (const { socket, isIdle } of this.#connections.bySocket.values()) {
-      if (isIdle) socket.destroySoon() // Connection's own: it lingers
+      if (isIdle) socket.destroySoon() // which Connection redefines: it lingers
     }
   }
 
@@ -125,10 +125,10 @@ export class HttpServer {
   }
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
-    this.#received++
+    this.#requestCount++
     const connection = this.#connections.bySocket.get(req.socket)
-    // A request after its connection's last: on node, requestClassOf() makes it a CONNECT.
-    if (connection === undefined || connection.isEnding) return void req.resume()
+    // On Bun, a request after the last one; node gets it as a CONNECT (stoppableRequestClass).
+    if (!connection || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
     const { maxPipelined, warn } = this.#options
@@ -138,13 +138,12 @@ export class HttpServer {
   }
 
   /**
-   * Responds to CONNECT, after which node no longer reads the socket or watches its time-out. What
-   * requestClassOf() disguises comes here, too: #refuse() ignores it.
+   * Responds to CONNECT, after which node no longer reads the socket or minds its time-out. A
+   * request after the last one, disguised as a CONNECT, comes here too: #refuse() ignores it.
    */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
-    socket.setTimeout(this.#options.stallTimeout)
     socket.on('timeout', () => this.#onStall(socket))
     this.#refuse(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
   }
@@ -152,10 +151,9 @@ export class HttpServer {
   /** Called when nothing was read or written for stallTimeout; between requests, for keepAlive. */
   #onStall(socket: Socket): void {
     const connection = this.#connections.bySocket.get(socket)
-    if (socket.writableLength > 0)
-      socket.resetAndDestroy() // frees the kernel's buffer
-    else if (connection === undefined || connection.isIdle) socket.destroy()
-    // Else its operation takes its time, or requestTimeout ends the wait for its body.
+    if (socket.writableLength > 0) return void socket.resetAndDestroy() // frees the kernel's buffer
+    // A pending request may take its time; requestTimeout ends the wait for its body.
+    if (connection?.isIdle !== false) socket.destroy()
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
@@ -167,19 +165,19 @@ export class HttpServer {
     const isInBody = latest?.req.complete === false // else the problem is in the next request
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
-    connection.hasFailed = true
+    connection.isRefused = true
     // The response was sent before the body was complete: nothing can follow it.
     if (isInBody) socket.destroySoon()
-    else if (connection.isIdle) this.#sendLast(socket, reply)
-    else latest?.res.once('close', () => this.#sendLast(socket, reply))
+    else if (connection.isIdle) this.#sendWithoutExchange(socket, reply)
+    else latest?.res.once('close', () => this.#sendWithoutExchange(socket, reply))
   }
 
   /** Responds to a request that has no Exchange, because its head could not be read. */
-  #sendLast(socket: Socket, reply: Reply): void {
+  #sendWithoutExchange(socket: Socket, reply: Reply): void {
     if (!socket.writable) return
     const bytes = bytesOf(reply)
     socket.write(responseText(reply, bytes, [], 'close'), 'latin1')
-    this.#service.record?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
+    this.#service.onEnd?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
     socket.destroySoon()
   }
 }

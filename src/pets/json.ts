@@ -1,11 +1,16 @@
 import { isUtf8 } from 'node:buffer'
-import { isRecord, messageOf } from '../guards.ts'
+import { randomUUID } from 'node:crypto'
+import { hasMembers, messageOf } from '../guards.ts'
 
 /** A parsed value, or the reason why there is none. */
 export type Parsed<T> = { ok: true; value: T } | { ok: false; reason: string }
 
+export function failure(reason: string): Parsed<never> {
+  return { ok: false, reason }
+}
+
 /** @param what Precedes the reason in the message of the Error that it throws. */
-export function valueOf<T>(parsed: Parsed<T>, what = ''): T {
+export function valueOrThrow<T>(parsed: Parsed<T>, what = ''): T {
   if (parsed.ok) return parsed.value
   throw new Error(what + parsed.reason)
 }
@@ -28,19 +33,19 @@ export function parseJson(text: string): Parsed<unknown> {
     return { ok: true, value: MAY_ROUND.test(text) ? exactNumbers(text) : value }
   } catch (error) {
     const [reason = 'it is not valid JSON'] = QUOTES_NOTHING.exec(messageOf(error)) ?? []
-    return { ok: false, reason }
+    return failure(reason)
   }
 }
 
 /** Parses bytes, which must be UTF-8, like {@link parseJson}. */
 export function parseJsonBytes(bytes: Buffer): Parsed<unknown> {
   if (isUtf8(bytes)) return parseJson(bytes.toString())
-  return { ok: false, reason: 'it is not valid UTF-8' }
+  return failure('it is not valid UTF-8')
 }
 
 /** Numbers pass JSON.parse as strings with a secret mark: Node 20 does not give their source. */
 function exactNumbers(text: string): unknown {
-  const mark = crypto.randomUUID().slice(-12)
+  const mark = randomUUID().slice(-12)
   let isInString = false
   const marked = text.replace(ESCAPE_OR_QUOTE_OR_MAY_ROUND, (token) => {
     if (token === '"') isInString = !isInString
@@ -51,7 +56,7 @@ function exactNumbers(text: string): unknown {
   const records = [root]
   for (const record of records) {
     for (const [key, value] of Object.entries(record)) {
-      if (isRecord(value)) records.push(value)
+      if (hasMembers(value)) records.push(value)
       else if (typeof value === 'string' && value.startsWith(mark)) {
         record[key] = exactNumber(value.slice(mark.length))
       }
@@ -67,8 +72,8 @@ function exactNumbers(text: string): unknown {
 function exactNumber(source: string): number | bigint {
   const value = Number(source)
   const isSafe = Number.isSafeInteger(value)
-  const isInteger = /^-?\d+$/.test(source)
-  if (isInteger) return isSafe || source.length > MAX_INT64_LENGTH ? value : BigInt(source)
+  const isPlain = /^-?\d+$/.test(source)
+  if (isPlain) return isSafe || source.length > MAX_INT64_LENGTH ? value : BigInt(source)
   const isRounded = isSafe && significantDigits(source) !== significantDigits(String(value))
   return isRounded ? Number.NaN : value
 }

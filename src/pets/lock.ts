@@ -82,8 +82,8 @@ async function waitForOrRefuse(file: string, path: string, isBefore: boolean): P
   const deadline = Date.now() + SILENCE_TIMEOUT
   let answer = await ask(path)
   while (answer !== undefined) {
-    const isFinal = answer !== '' || Date.now() > deadline
-    if (isFinal && (isBefore || !answer.endsWith(STARTING))) {
+    const mayRefuse = answer !== '' || Date.now() > deadline
+    if (mayRefuse && (isBefore || !answer.endsWith(STARTING))) {
       throw new Error(`${file} is in use by ${answer || SILENT}`)
     }
     // A contender is giving up. What closes without a word may be out of file descriptors.

@@ -1,15 +1,15 @@
-import { isObject, isRecord } from '../guards.ts'
+import { hasMembers, isObject } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
-import { type Parsed, parseJson, valueOf } from './json.ts'
+import { failure, type Parsed, parseJson, valueOrThrow } from './json.ts'
 
-/** A pet of an initial store, which may have its id. */
-export type Seed = NewPet & { readonly id?: number }
+/** An initial pet, with or without an id. */
+export type InitialPet = NewPet & { readonly id?: number }
 
 export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold']
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
 const RANGE = ' from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
-const ID_GIVEN = { ok: false, reason: 'id must be left out: the store assigns 1, 2, 3 …' } as const
+const ID_GIVEN = failure('id must be left out: the store assigns 1, 2, 3 …')
 
 export function isPetStatus(value: unknown): value is PetStatus {
   return PET_STATUSES.some((status) => status === value)
@@ -20,15 +20,15 @@ function isInt64(value: unknown): value is Int64 {
   return Number.isSafeInteger(value)
 }
 
-/** Validates a NewPet; unknown members are dropped. The reason names all that are wrong. */
+/** Validates a NewPet; unknown members are dropped. The reason names every wrong member. */
 export function validateNewPet(input: unknown): Parsed<NewPet> {
-  if (!isObject(input)) return { ok: false, reason: 'a pet must be an object' }
+  if (!isObject(input)) return failure('a pet must be an object')
   const { name, categoryId, status } = input
   const hasName = typeof name === 'string'
   const hasCategoryId = isInt64(categoryId)
   const hasStatus = status === undefined || isPetStatus(status)
   if (hasName && hasCategoryId && hasStatus) {
-    const value = status === undefined ? { name, categoryId } : { name, categoryId, status }
+    const value = !status ? { name, categoryId } : { name, categoryId, status }
     return { ok: true, value }
   }
   const issues: string[] = []
@@ -36,7 +36,7 @@ export function validateNewPet(input: unknown): Parsed<NewPet> {
   if (!hasCategoryId)
     issues.push(`categoryId ${must(categoryId)} be an integer${rangeFor(categoryId)}`)
   if (!hasStatus) issues.push(`status must be one of ${PET_STATUSES.join(', ')}, or left out`)
-  return { ok: false, reason: issues.join('; ') }
+  return failure(issues.join('; '))
 }
 
 function must(value: unknown): string {
@@ -54,24 +54,24 @@ export function validateNewPets(input: unknown): Parsed<NewPet[]> {
 }
 
 /** Validates an array like {@link validateNewPets}, or one of pets with ascending ids. */
-export function validateSeed(input: unknown): Parsed<Seed[]> {
+export function validateInitialPets(input: unknown): Parsed<InitialPet[]> {
   if (!Array.isArray(input) || !hasId(input[0])) return validateNewPets(input)
   return validateEach<Pet>(input, (item, last) => validatePet(item, (last?.id ?? 0) + 1))
 }
 
 function hasId(item: unknown): boolean {
-  return isRecord(item) && 'id' in item
+  return hasMembers(item) && item['id'] !== undefined
 }
 
 function validateEach<T>(
   input: unknown,
   validate: (item: unknown, last?: T) => Parsed<T>,
 ): Parsed<T[]> {
-  if (!Array.isArray(input)) return { ok: false, reason: 'it is not an array' }
+  if (!Array.isArray(input)) return failure('it is not an array')
   const pets: T[] = []
   for (const item of input) {
     const pet = validate(item, pets.at(-1))
-    if (!pet.ok) return { ok: false, reason: `in item ${pets.length + 1}, ${pet.reason}` }
+    if (!pet.ok) return failure(`in item ${pets.length + 1}, ${pet.reason}`)
     pets.push(pet.value)
   }
   return { ok: true, value: pets }
@@ -79,25 +79,25 @@ function validateEach<T>(
 
 /** Serializes a pet, members in the order id, name, categoryId, status. */
 export function petJson(id: number, { name, categoryId, status }: NewPet): string {
-  const end = status === undefined ? '' : `,"status":"${status}"`
+  const end = !status ? '' : `,"status":"${status}"`
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}}`
 }
 
 export function parsePet(json: string): Pet {
-  return readPet(valueOf(parseJson(json)))
+  return petOrThrow(valueOrThrow(parseJson(json)))
 }
 
 /** @throws Error that says what is wrong with the pet. */
-export function readPet(input: unknown): Pet {
-  return valueOf(validatePet(input, 1))
+export function petOrThrow(input: unknown): Pet {
+  return valueOrThrow(validatePet(input, 1))
 }
 
 function validatePet(input: unknown, minId: number): Parsed<Pet> {
   const pet = validateNewPet(input)
   if (!pet.ok) return pet
-  const id = isRecord(input) ? input['id'] : undefined
+  const id = hasMembers(input) ? input['id'] : undefined
   if (typeof id === 'number' && Number.isInteger(id) && id >= minId && id <= MAX_ID) {
     return { ok: true, value: { id, ...pet.value } }
   }
-  return { ok: false, reason: `id must be an integer from ${minId} to ${MAX_ID}` }
+  return failure(`id must be an integer from ${minId} to ${MAX_ID}`)
 }

@@ -61,7 +61,7 @@ export class SnapshotFiles {
   async open(memory: MemoryStore): Promise<void> {
     this.#snapshotStats = await readExisting(this.path, (file) => readSnapshot(file, memory))
     const journal = await readExisting(this.#journalPath, async (file) => {
-      if (this.#snapshotStats === undefined)
+      if (!this.#snapshotStats)
         throw new Error(`${this.path}, which it adds to, is missing: restore it`)
       this.#acknowledgedEnd = await readJournal(file, memory)
     })
@@ -72,7 +72,7 @@ export class SnapshotFiles {
       await unlink(this.#newPath).catch(() => {})
       const why = `${this.path} cannot be replaced: ${messageOf(error)}`
       // A full disk stops no start: the old files hold every pet.
-      if (this.#snapshotStats === undefined || !hasCode(error, ...NO_ROOM)) throw new Error(why)
+      if (!this.#snapshotStats || !hasCode(error, ...NO_ROOM)) throw new Error(why)
       this.report('warn', why)
       await this.#openJournal(this.#acknowledgedEnd) // syncs the folder, too
       this.#isHalfPlaced = false
@@ -110,6 +110,7 @@ export class SnapshotFiles {
     this.#isHalfPlaced = false
   }
 
+  /** Writes all pets to FILE.petstore-new, renames it to FILE, and empties the journal. */
   async fold(pets: Iterable<string>): Promise<void> {
     await this.place(await this.prepare(pets))
   }
@@ -165,7 +166,7 @@ export class SnapshotFiles {
 
   /** Takes the lock again if it was removed. Throws if another server has it. */
   async #holdLock(): Promise<void> {
-    if ((await lstat(this.#lock.path).catch(ignoreMissing)) !== undefined) return
+    if (await lstat(this.#lock.path).catch(ignoreMissing)) return
     const taken = await takeLock(this.path)
     await this.#lock.release()
     this.#lock = taken
@@ -196,7 +197,7 @@ export class SnapshotFiles {
 
   /** Appends to the journal; resolves when that is on disk, and the files are in order. */
   async #write(bytes: Buffer): Promise<void> {
-    if (this.#journal === undefined) throw new Error('the journal is not open')
+    if (!this.#journal) throw new Error('the journal is not open')
     let at = 0
     while (at < bytes.length) {
       const { bytesWritten } = await this.#journal.write(bytes, at) // may write a part
@@ -220,11 +221,11 @@ export class SnapshotFiles {
   /** Keeps somebody else's file under another name. */
   async #keepForeign(): Promise<void> {
     const found = await lstat(this.path).catch(ignoreMissing)
-    if (found === undefined || isSame(found, this.#snapshotStats)) return
+    if (!found || isSame(found, this.#snapshotStats)) return
     const keptAs = `${this.path}.${Date.now()}`
     // A system may refuse links to files of others.
     await link(this.path, keptAs).catch(() => rename(this.path, keptAs))
-    this.report('warn', `${this.path} was somebody else's file, which is ${keptAs} now`)
+    this.report('warn', `${this.path} was somebody else's file: kept as ${keptAs}`)
   }
 }
 

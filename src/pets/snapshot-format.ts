@@ -4,11 +4,11 @@ import { type FileHandle, open, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { hasCode, messageOf } from '../guards.ts'
-import { type Parsed, parseJson, parseJsonBytes, valueOf } from './json.ts'
-import { isPetStatus, readPet } from './pet.ts'
+import { type Parsed, parseJson, parseJsonBytes, valueOrThrow } from './json.ts'
+import { isPetStatus, petOrThrow } from './pet.ts'
 import { type Draft, draftOf, type MemoryStore } from './store.ts'
 
-const HEAD_LENGTH = '["9a3f01bc"'.length
+const CHECKSUM_LENGTH = '["9a3f01bc"'.length
 const NEWLINE = 10
 const COMMA = 44
 // A pet exactly as petJson() writes it: its line is kept as it stands, without parsing. The parser
@@ -78,7 +78,7 @@ export async function readJournal(file: FileHandle, memory: MemoryStore): Promis
     for (const line of linesOf(block)) {
       number++
       if (block[line.end] !== NEWLINE) continue
-      if (line.text !== withChecksum(line.text.slice(HEAD_LENGTH, -1))) continue
+      if (line.text !== withChecksum(line.text.slice(CHECKSUM_LENGTH, -1))) continue
       withPlace(`line ${number}`, () => {
         const [, ...pets] = itemsIn(parseJson(line.text))
         for (const pet of pets) keepNext(memory, readDraft(pet))
@@ -99,8 +99,8 @@ function keepNext(memory: MemoryStore, pet: Draft): void {
 
 /** Adds the pets of a JSON array, in whatever layout, to an empty store. */
 export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promise<void> {
-  const foreignLine = await readCanonicalLines(file, memory)
-  if (foreignLine === undefined) return
+  const foreignLine = await readCanonical(file, memory)
+  if (!foreignLine) return
   memory.reset([])
   const bytes = await file.readFile()
   withPlace(`from line ${foreignLine} on`, () => {
@@ -111,10 +111,7 @@ export async function readSnapshot(file: FileHandle, memory: MemoryStore): Promi
 }
 
 /** Adds pets up to a line that this server would not write, and returns its number, if any. */
-async function readCanonicalLines(
-  file: FileHandle,
-  memory: MemoryStore,
-): Promise<number | undefined> {
+async function readCanonical(file: FileHandle, memory: MemoryStore): Promise<number | undefined> {
   let number = 1
   let expected: '[' | 'pet' | ']' | undefined = '[' // undefined after the array
   for await (const block of blocksOf(file)) {
@@ -160,12 +157,12 @@ function keepLine(memory: MemoryStore, line: string): boolean {
 }
 
 function readDraft(item: unknown): Draft {
-  const pet = readPet(item)
+  const pet = petOrThrow(item)
   return draftOf(pet.id, pet)
 }
 
 function itemsIn(input: Parsed<unknown>): unknown[] {
-  const items = valueOf(input)
+  const items = valueOrThrow(input)
   if (!Array.isArray(items)) throw new Error('it must be a JSON array of pets')
   return items
 }
@@ -206,7 +203,7 @@ export async function readExisting(
   read: (file: FileHandle) => Promise<void>,
 ): Promise<Stats | undefined> {
   const found = await stat(path).catch(ignoreMissing)
-  if (found === undefined) return undefined
+  if (!found) return undefined
   if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
   const handle = await open(path)
   try {

@@ -6,12 +6,11 @@ import type { Added, NewPet } from '../types.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
 import type { Draft, LocalStore, Report } from './store.ts'
-import { bytesOf, draftOf, FAILED, FULL, MemoryStore } from './store.ts'
+import { costOf, draftOf, FAILED, FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
-// To fold is to write all pets to FILE.petstore-new, rename it to FILE and empty the journal. A
-// small store is folded this many milliseconds after the last addition, a larger one once the
+// A small store is folded this many milliseconds after the last addition, a larger one once the
 // journal is as large as the snapshot.
 const FOLD_DELAY = 1_000
 const SMALL_BYTES = 2 ** 20
@@ -74,9 +73,9 @@ class SnapshotStore implements LocalStore {
   }
 
   add(pet: NewPet): Promise<Added> {
-    if (this.#closing !== undefined) return Promise.resolve(FAILED)
+    if (this.#closing) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // written later, with all that joins it until then
+      this.#batch ??= this.#openBatch() // assigned after #enqueue() has closed the one before
       this.#batch.push({ pet, resolve })
     })
   }
@@ -123,7 +122,7 @@ class SnapshotStore implements LocalStore {
 
   /** Queues a task. A later addition must not be written before it, so the open batch closes. */
   async #enqueue(task: () => Promise<void>): Promise<void> {
-    if (this.#closing !== undefined) throw new Error('the store is closed')
+    if (this.#closing) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
       await this.#onFailure(error)
@@ -151,7 +150,7 @@ class SnapshotStore implements LocalStore {
       const draft = draftOf(this.#memory.lastId + fitting.length + 1, pet)
       if (this.#memory.hasRoom(draft, bytes)) {
         fitting.push({ draft, resolve })
-        bytes += bytesOf(draft)
+        bytes += costOf(draft)
       } else resolve(FULL)
     }
     if (fitting.length === 0) return
@@ -186,7 +185,7 @@ class SnapshotStore implements LocalStore {
       // Not awaited: the journal can be written meanwhile.
       this.#nextSnapshot ??= this.#files.prepare(this.values())
     })
-    await this.#nextSnapshot?.catch(() => {}) // #placeNext() reports the failure
+    await this.#nextSnapshot?.catch(() => {}) // reported once it is to be placed
     await this.#enqueue(() => this.#placeNext())
   }
 
@@ -194,7 +193,7 @@ class SnapshotStore implements LocalStore {
   async #placeNext(): Promise<void> {
     const next = this.#nextSnapshot
     this.#nextSnapshot = undefined
-    if (next !== undefined) await this.#files.place(await next)
+    if (next) await this.#files.place(await next)
   }
 
   async #foldAtOnce(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Added, NewPet, Page, PageQuery, PetStatus, Store } from '../types.ts'
-import { MAX_ID, petJson, type Seed } from './pet.ts'
+import { type InitialPet, MAX_ID, petJson } from './pet.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
@@ -22,7 +22,7 @@ const PET_OVERHEAD = 100
 // and waste space on its heap.
 const LONG = 1_000 // characters
 /** Characters of a page that is cached. */
-const MAX_CACHED = 16 * 2 ** 10
+const MAX_PAGE_LENGTH = 16 * 2 ** 10
 
 /** Bytes that several things take together, and their limit. */
 export interface Budget {
@@ -78,7 +78,7 @@ export class MemoryStore implements LocalStore {
 
   page(query: PageQuery): Page {
     const cached = this.#cachedPages.get(query)
-    if (cached !== undefined) return cached
+    if (cached) return cached
     const { limit, after, status = 'all' } = query
     const ids = this.#ids[status]
     const first = firstAbove(ids, after)
@@ -86,23 +86,23 @@ export class MemoryStore implements LocalStore {
     const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
-    if (this.#cachesPages && json.length <= MAX_CACHED) this.#cachedPages.set(query, page)
+    if (this.#cachesPages && json.length <= MAX_PAGE_LENGTH) this.#cachedPages.set(query, page)
     return page
   }
 
   /** Keeps the id of a seed. A client's pet has none: validateNewPet() drops it. */
-  add(pet: Seed): Added {
+  add(pet: InitialPet): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    // Only a store's first new pet closes others: one that goes on growing gets 507 instead.
+    // In a shared budget, a store's first new pet may close other stores; later ones get 507.
     const isFirst = this.size === this.#initialSize
-    if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(bytesOf(draft), this)
+    if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(costOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 
   /** Whether a pet fits in addition to others of `bytesBefore`, which are not kept yet. */
   hasRoom(draft: Draft, bytesBefore = 0): boolean {
-    const bytes = this.#budget.bytes + bytesBefore + bytesOf(draft)
+    const bytes = this.#budget.bytes + bytesBefore + costOf(draft)
     return bytes <= this.maxBytes && draft.id <= MAX_ID
   }
 
@@ -117,12 +117,12 @@ export class MemoryStore implements LocalStore {
     if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
     this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
     this.#ids.all.push(id)
-    if (status !== undefined) this.#ids[status].push(id)
-    this.#grow(bytesOf(draft))
+    if (status) this.#ids[status].push(id)
+    this.#grow(costOf(draft))
     return { ok: true, id, json }
   }
 
-  reset(pets: readonly Seed[]): boolean {
+  reset(pets: readonly InitialPet[]): boolean {
     // Filled next to the old pets, which stay if the new ones do not fit.
     const { maxBytes } = this
     const withoutOld = { maxBytes, bytes: this.#budget.bytes - this.bytes }
@@ -160,7 +160,7 @@ export function draftOf(id: number, pet: NewPet): Draft {
   return { id, json: petJson(id, pet), status: pet.status }
 }
 
-export function bytesOf({ json }: Draft): number {
+export function costOf({ json }: Draft): number {
   return Buffer.byteLength(json) + PET_OVERHEAD
 }
 

@@ -1,5 +1,4 @@
 import type { Added, Awaitable, Store } from '../types.ts'
-import type { Seed } from './pet.ts'
 
 type Fill = () => Promise<void>
 type OnFailure = (failure: unknown) => void
@@ -7,11 +6,11 @@ type OnFailure = (failure: unknown) => void
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
 /** Wraps a user's store, and fills it on first use. `add` and `isWritable` never reject. */
-export function ownStore(store: Store, fillStore: Fill, onFailure: OnFailure): Store {
+export function userStore(store: Store, fillStore: Fill, onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
 
-  async function ask<T>(work: () => Awaitable<T>): Promise<T> {
+  async function whenFilled<T>(work: () => Awaitable<T>): Promise<T> {
     try {
       filling ??= fillStore().catch((error) => {
         filling = undefined // the next call tries again
@@ -28,18 +27,19 @@ export function ownStore(store: Store, fillStore: Fill, onFailure: OnFailure): S
   // Types do not stop JavaScript, and many databases return null for no row.
   return {
     page: (query) =>
-      ask(async () => {
+      whenFilled(async () => {
         const { json, next } = await store.page(query)
         return { json: checkJson(json), next: next ?? undefined }
       }),
     get: (id) =>
-      ask(async () => {
+      whenFilled(async () => {
         const json = (await store.get(id)) ?? undefined
         return json === undefined ? undefined : checkJson(json)
       }),
-    reset: (pets) => ask(() => store.reset(pets)),
-    isWritable: () => ask(() => store.isWritable()).catch(() => false),
-    add: (pet) => ask(async () => checkAdded(await store.add(pet), onFailure)).catch(() => UNKNOWN),
+    reset: (pets) => whenFilled(() => store.reset(pets)),
+    isWritable: () => whenFilled(() => store.isWritable()).catch(() => false),
+    add: (pet) =>
+      whenFilled(async () => checkAdded(await store.add(pet), onFailure)).catch(() => UNKNOWN),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing
@@ -56,11 +56,4 @@ function checkAdded(added: Added, onFailure: OnFailure): Added {
   if (added.ok) checkJson(added.json)
   else if (added.cause !== undefined) onFailure(added.cause)
   return added
-}
-
-/** Puts the initial pets into a store that is empty; false if they do not fit. */
-export async function fill(store: Store, initial: readonly Seed[]): Promise<boolean> {
-  if (initial.length === 0) return true
-  const { json } = await store.page({ limit: 1, after: 0 })
-  return json !== '[]' || store.reset(initial)
 }

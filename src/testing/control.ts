@@ -32,7 +32,7 @@ const RESPONSES: Readonly<Record<PetstoreErrorCode, readonly [status: Status, co
 }
 
 type Task = (call: Call) => Awaitable<string | void>
-type Row = readonly [Route['method'], path: string, task: Task]
+type Row = readonly [method: Route['method'], path: string, task: Task]
 
 /** The test controls over HTTP: not logged, and without a key unless each key has a store. */
 export function controlRoutes(petstore: Unchecked): Route[] {
@@ -99,9 +99,12 @@ const DIGITS = /^(?:0|[1-9]\d{0,15})$/
 const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
+  const pairs = Array.from(new URLSearchParams(`?${query}`), ([name, text]) => [
+    name,
+    read(name, text),
+  ])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
-  if (pairs.length > Object.keys(given).length) throw misuse('query must name a parameter once')
+  if (pairs.length > Object.keys(given).length) throw misuse('query must name each parameter once')
   checkMembers('query', given, PARAMETERS)
   const { count = 0, wait, ...filters } = given
   const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)

@@ -18,6 +18,7 @@ export interface Shared {
 
 /** A store and what belongs to it: that of a whole petstore, or of one key. */
 export interface Core extends Shared {
+  // Not Context: testing imports nothing of api but its errors.
   readonly context: {
     readonly store: Store & Partial<LocalStore>
     getPetState: GetPetState
@@ -26,14 +27,14 @@ export interface Core extends Shared {
   readonly faults: Faults
   readonly recorder: RequestRecorder
   readonly service: Service
-  /** With `storePerKey`, those of all keys. This core then serves only what needs no key. */
-  readonly stores?: Stores
+  /** With `storePerKey`, the core of each key. This one then serves what needs no key. */
+  readonly cores?: Cores
 }
 
 /** What belongs to a key. */
 export interface KeyScope {
   readonly redact: (text: string) => string
-  readonly place?: number // of the key, in the order of opening
+  readonly storeNumber?: number // from 0, in the order of opening
   readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
@@ -48,8 +49,8 @@ export function closeCore({ context, faults, recorder }: Core): Awaitable<void> 
 const STORE_OVERHEAD = 16 * 2 ** 10
 const CLOSED_FOR_ROOM = 'stores closed to make room, the longest unused first'
 
-/** A store for each key, opened on first use. Where there is no room, it closes others. */
-export class Stores implements Budget {
+/** A core for each key, opened on first use. Where a store has no room, it closes others. */
+export class Cores implements Budget {
   readonly maxBytes: number
   bytes = 0 // of all pets, and the overhead of each store
   readonly #shared: Shared
@@ -82,15 +83,15 @@ export class Stores implements Budget {
   }
 
   /** The core of a key, opened on first use; a closed one after closeAll(). Throws if invalid. */
-  of(key: string): Core {
+  use(key: string): Core {
     const core = this.#cores.get(key) ?? this.#openFor(key)
     this.#cores.delete(key)
     this.#cores.set(key, core)
     return core
   }
 
-  /** Called when the keyring has other keys. */
-  onKeysReplaced(): void {
+  /** Closes the stores of keys that are no longer valid. */
+  closeInvalid(): void {
     for (const key of this.#cores.keys()) {
       if (!this.#shared.keyring.isValid(key)) this.close(key)
     }
@@ -99,11 +100,11 @@ export class Stores implements Budget {
   /** Closes the store of a key, if one is open. The next use opens another. */
   close(key: string): void {
     const core = this.#cores.get(key)
-    if (core === undefined) return
+    if (!core) return
     this.#cores.delete(key)
     void closeCore(core)
     core.recorder.clear()
-    // Delayed requests get their responses first. Others may keep the store, but not its pets.
+    // After the responses of delayed requests. Whoever still holds the store holds no pets.
     setImmediate(() => core.context.store.reset([]))
     this.bytes -= STORE_OVERHEAD // closeCore() gave back those of the pets
   }
@@ -132,7 +133,7 @@ export class Stores implements Budget {
     const redactForKey = redactor([key])
     const core = this.#open({
       redact: (text) => redactForKey(keyring.redact(text)),
-      place: this.#opened,
+      storeNumber: this.#opened,
       requestBudget: this.#requestBudget,
     })
     this.#opened++

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
-import { isRecord } from '../guards.ts'
+import { hasMembers } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
@@ -17,10 +17,10 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 // The server sends these itself.
 const RESERVED_HEADER =
   /^(?:access-control-.*|cache-control|content-(?:length|type)|date|x-(?:content-.*|request-id))$/i
-// HTTP/2 refuses these, and HTTP/1.1 has its own.
+// HTTP uses these for the connection.
 const HOP_BY_HOP = /^(?:(?:proxy-)?connection|keep-alive|te|trailer|transfer-encoding|upgrade)$/i
 
-function isFree(name: string): boolean {
+function isSettable(name: string): boolean {
   return HEADER_NAME.test(name) && !RESERVED_HEADER.test(name) && !HOP_BY_HOP.test(name)
 }
 
@@ -28,12 +28,12 @@ const HEADERS = rule(
   'an object of valid header names and values, without Content-Type and others the server sets',
   // Not iterable: a Headers or a Map has no members of its own.
   (value): value is Record<string, string> =>
-    isRecord(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),
+    hasMembers(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),
   (headers) =>
-    Object.entries(headers).every(([name, value]) => isFree(name) && HEADER_VALUE.test(value)),
+    Object.entries(headers).every(([name, value]) => isSettable(name) && HEADER_VALUE.test(value)),
 )
 
-const RULES = {
+const FAULT_RULES = {
   operation: oneOf([...OPERATIONS, '*']),
   petId: integer(1, MAX_ID),
   after: integer(0, 1_000_000),
@@ -53,14 +53,14 @@ const RULES = {
 
 /** Checks what the type says, too: faults also come from JavaScript and over HTTP. */
 function checkFault(input: unknown): asserts input is Fault {
-  checkMembers('fault', input, RULES)
+  checkMembers('fault', input, FAULT_RULES)
   const fault: Partial<Record<keyof Fault, unknown>> = input
   const { operation, petId, status, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
   const ofError = [fault.code, fault.message, fault.headers, fault.retryAfter]
-  check('operation', operation, RULES.operation)
+  check('operation', operation, FAULT_RULES.operation) // the only required member
   if (petId !== undefined && operation !== 'getPet')
-    throw misuse('petId must be with the operation getPet')
+    throw misuse('petId must go with the operation getPet')
   if (!hasResponse && delay === undefined && !hangUp)
     throw misuse('fault must have a status, a delay, hangUp or a body')
   if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
@@ -89,11 +89,11 @@ export class Faults {
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
     this.#delay = delay
-    for (const route of routes.filter(({ access }) => access === undefined)) {
+    for (const route of routes.filter(({ access }) => !access)) {
       const { handle } = route
       route.handle = (call) => {
-        const isSpared = delay === 0 && this.#pending.length === 0
-        return isSpared ? handle(call) : this.#handle(route, handle, call)
+        if (delay === 0 && this.#pending.length === 0) return handle(call)
+        return this.#handle(route, handle, call)
       }
     }
   }
@@ -133,9 +133,9 @@ export class Faults {
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    // After hangUp(), no delayed request gets a response; after clear(), none that a fault delayed.
-    const isLost = signal.reason === HANG_UP ? ms > 0 : signal.aborted && fault.delay !== undefined
-    if (fault.hangUp || isLost) return undefined
+    const wasHungUp = signal.reason === HANG_UP && ms > 0
+    const wasCleared = signal.aborted && fault.delay !== undefined
+    if (fault.hangUp || wasHungUp || wasCleared) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -175,12 +175,12 @@ const MESSAGE = 'A test asked for this fault'
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
   // Unless it is `done`, no operation runs for a garbled response, and no write for a cut one.
-  const runsNothing = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
-  if (status === undefined && !runsNothing) return undefined
+  const skipsOperation = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
+  if (status === undefined && !skipsOperation) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  const usual = body === 'cut' ? 500 : 200 // a cut Error; spoil() replaces a garbled body
-  return errorReply(status ?? usual, code, message, headers)
+  const standIn = body === 'cut' ? 500 : 200 // spoil() cuts this Error body, or replaces it
+  return errorReply(status ?? standIn, code, message, headers)
 }
 
 /** Garbles the body, or cuts it in half and keeps its full Content-Length. */

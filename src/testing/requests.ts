@@ -1,4 +1,4 @@
-import { unescape } from 'node:querystring'
+import { unescape as decodeLeniently } from 'node:querystring'
 import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the globals
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
@@ -23,10 +23,7 @@ const SHOWN_REQUESTS = 20
 const SHOWN_BODY = 100 // characters
 
 type Filters = readonly (readonly [name: string, value: unknown])[]
-interface Entry {
-  readonly request: RecordedRequest
-  readonly size: number
-}
+type Entry = Readonly<{ request: RecordedRequest; size: number }>
 
 type Reason = 'timeout' | 'closed'
 interface Wait {
@@ -78,8 +75,8 @@ export class RequestRecorder {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     const outcome = await new Promise<RecordedRequest[] | Error>((resolve) => {
-      let missing = 0 // at least: a recount at each request would take quadratic time
-      const settleIfDone = (reason?: Reason) => {
+      let missing = 0 // a lower bound: counting anew at each request would take quadratic time
+      const settleIfOver = (reason?: Reason) => {
         const found = this.#find(filters)
         missing = count - found.length
         if (missing <= 0) resolve(structuredClone(found))
@@ -90,12 +87,12 @@ export class RequestRecorder {
       }
       const onRequest = (request: RecordedRequest) => {
         if (matches(request, filters)) missing--
-        if (missing <= 0) settleIfDone()
+        if (missing <= 0) settleIfOver()
       }
-      const wait: Wait = { onRequest, end: settleIfDone }
-      const timer = setTimeout(settleIfDone, timeout, 'timeout')
+      const wait: Wait = { onRequest, end: settleIfOver }
+      const timer = setTimeout(settleIfOver, timeout, 'timeout')
       this.#waits.add(wait)
-      settleIfDone(this.#isClosed ? 'closed' : undefined)
+      settleIfOver(this.#isClosed ? 'closed' : undefined)
     })
     if (Array.isArray(outcome)) return outcome
     Error.captureStackTrace(outcome) // it leads to the caller now, not to a timer
@@ -111,7 +108,7 @@ export class RequestRecorder {
     const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
     const all = [...this.#requests]
     const lines = all
-      .filter(([, entry], at) => entry === undefined || at >= all.length - SHOWN_REQUESTS)
+      .filter(([, entry], at) => !entry || at >= all.length - SHOWN_REQUESTS)
       .map(([head, entry]) => `\n  ${this.#describe(head, entry?.request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
     const plural = count === 1 ? '' : 's'
@@ -119,7 +116,7 @@ export class RequestRecorder {
   }
 
   #describe(head: RequestHead, request: RecordedRequest | undefined): string {
-    if (request === undefined) return this.#redact(`${head.method} ${head.target} in flight`)
+    if (!request) return this.#redact(`${head.method} ${head.target} in flight`)
     const { method, path, query, status } = request // redacted when it was added
     const target = query === '' ? path : `${path}?${query}`
     const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
@@ -134,7 +131,7 @@ export class RequestRecorder {
   /** Adds a request, unless it could not be read or has been forgotten since it began. */
   add(outcome: RequestOutcome): void {
     const { head, operation = '', key = null, body = NO_BODY, reply, ms } = outcome
-    if (head === undefined || !this.#requests.has(head)) return
+    if (!head || !this.#requests.has(head)) return
     const redact = this.#redact
     const { path, query } = readTarget(head.target)
     const violations = [...parameterViolations(operation, query), ...memberViolations(body)]
@@ -174,7 +171,7 @@ export class RequestRecorder {
     for (const [head, entry] of this.#requests) {
       const isWithin = this.#count <= this.#maxLength && this.#size <= MAX_SIZE
       if (isWithin && this.#budget.bytes <= this.#budget.maxBytes * share) return
-      if (entry === undefined) continue
+      if (!entry) continue
       this.#requests.delete(head)
       this.#count--
       this.#grow(-entry.size)
@@ -184,7 +181,7 @@ export class RequestRecorder {
 
 function matches(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
-  const petId = operation === 'getPet' && unescape(path.split('/').at(-1) ?? '')
+  const petId = operation === 'getPet' && decodeLeniently(path.split('/').at(-1) ?? '')
   const seen: Record<string, unknown> = { ...request, petId }
   return filters.every(([name, value]) => String(seen[name]) === String(value)) // petId is text
 }

@@ -35,12 +35,12 @@ function violationsIn(what: string, names: readonly string[], known: readonly st
 function membersOf(json: string): string[] {
   if (json === '' || !parseJson(json).ok) return [] // most have no body; errors are slow
   const names: string[] = []
-  const withoutEscapes = json.replace(/\\./g, '__') // as long, and no quote is inside a string
+  const withoutEscapes = json.replace(/\\./g, '__') // same length, but no quote within a string
   let depth = 0
   for (const { 0: token, 1: name, index } of withoutEscapes.matchAll(NAME_OR_STRING_OR_BRACKET)) {
     if ('{['.includes(token)) depth++
     else if ('}]'.includes(token)) depth--
-    else if (name !== undefined && depth === 1)
+    else if (name && depth === 1)
       names.push(String(JSON.parse(json.slice(index, index + name.length))))
   }
   return names

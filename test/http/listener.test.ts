@@ -1,7 +1,6 @@
 // The petstore inside a server of its user.
 import assert from 'node:assert/strict'
 import { Agent, createServer, type RequestListener, type ServerOptions } from 'node:http'
-import { connect, createServer as createHttp2Server } from 'node:http2'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
@@ -22,29 +21,6 @@ async function serve(t: TestContext, options: ServerOptions = {}, mount?: Mount)
   const server = createServer(options, mount?.(petstore) ?? petstore.listener)
   t.after(() => server.closeAllConnections())
   return { petstore, url: await listen(t, server) }
-}
-
-async function connectHttp2(t: TestContext, petstore: Petstore) {
-  const server = createHttp2Server(
-    (req, res) => void Reflect.apply(petstore.listener, undefined, [req, res]),
-  )
-  const session = connect(await listen(t, server))
-  session.on('error', () => {}) // a fault may end it
-  t.after(() => session.destroy())
-  return async (method: string, path: string, sent: Sent = {}): Promise<Answer> => {
-    const { headers: more = {}, body } = sent
-    const headers = { ':method': method, ':path': path, authorization: AUTHORIZATION, ...more }
-    const stream = session.request(headers, { endStream: body === undefined })
-    if (body !== undefined) stream.end(body)
-    const answer: Answer = { status: 0, headers: {}, body: '' }
-    stream.on('response', ({ ':status': status = 0, ...rest }) => {
-      Object.assign(answer, { status, headers: Object.fromEntries(Object.entries(rest)) })
-    })
-    stream.setEncoding('utf8').on('data', (text) => (answer.body += text))
-    stream.on('error', () => {}) // a fault may cut it short
-    await new Promise((resolve) => stream.on('close', resolve))
-    return answer
-  }
 }
 
 /** Without the headers of the connection. */
@@ -97,18 +73,15 @@ test('every door gives the same responses, pets and recorded requests as a socke
   t.after(() => agent.destroy())
   const mounted = createPetstore(options)
   const inProcess = createPetstore(options)
-  const overHttp2 = createPetstore(options)
   const url = await listen(t, createServer(mounted.listener))
-  const call = await connectHttp2(t, overHttp2)
   for (const [label, [method, path, expected, sent]] of Object.entries(ROWS)) {
     const answer = content(await check(alone, method, path, expected, { ...sent, agent }))
     assert.deepEqual(content(await check({ url }, method, path, expected, sent)), answer, label)
     assert.deepEqual(content(await callInProcess(inProcess, method, path, sent)), answer, label)
-    assert.deepEqual(content(await call(method, path, sent)), answer, label)
   }
   const recorded = ({ requests }: Petstore) =>
     requests.map(({ headers: _, duration: __, ...request }) => request)
-  for (const petstore of [mounted, inProcess, overHttp2]) {
+  for (const petstore of [mounted, inProcess]) {
     assert.deepEqual(petstore.pets, alone.pets)
     assert.deepEqual(recorded(petstore), recorded(alone))
     assert.ok(!JSON.stringify(petstore.requests).includes(KEY))
@@ -224,19 +197,4 @@ describe('the listener in a server of node:http', () => {
     const { body } = await check(other, 'GET', '/other/pets', 200)
     assert.equal(body, `[${REX.replace('{', '{"id":1,')}]`)
   })
-})
-
-test('the listener in a server of node:http2 injects faults', { timeout: 60_000 }, async (t) => {
-  const petstore = createPetstore({ apiKeys: [KEY], pets: PETS })
-  const call = await connectHttp2(t, petstore)
-  petstore.inject({ operation: '*', status: 503, retryAfter: 3 })
-  petstore.inject({ operation: '*', hangUp: true })
-  assert.equal((await call('POST', '/v1/pets', { body: REX })).headers['retry-after'], '3')
-  assert.equal((await call('POST', '/v1/pets', { body: REX })).status, 0)
-  assert.equal((await call('GET', '/v1/pets')).body, LIST)
-  petstore.inject({ operation: '*', body: 'cut' })
-  const { status, headers, body } = await call('GET', '/v1/pets')
-  assert.equal(status, 200)
-  assert.equal(headers['content-length'], String(LIST.length))
-  assert.ok(body.length < LIST.length && LIST.startsWith(body))
 })

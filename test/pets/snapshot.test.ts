@@ -487,7 +487,7 @@ for (const [deed, commands, isKept = false] of STRANGERS) {
       assert.deepEqual(all(await open(t, path)), all(store))
       const kept = fs.readdirSync(dirname(path)).filter((name) => /^pets\.json\.\d+$/.test(name))
       const keptAs = path.replace('pets.json', kept[0] ?? '')
-      const warning = `warn: ${path} was somebody else's file, which is ${keptAs} now`
+      const warning = `warn: ${path} was somebody else's file: kept as ${keptAs}`
       const warnings = reports.get(store)?.filter((line) => line.startsWith('warn: '))
       assert.deepEqual([kept.length, warnings], isKept ? [1, [warning]] : [0, []])
     })

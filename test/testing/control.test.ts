@@ -328,7 +328,7 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     ['key=null', 'key null must be an integer from 0 to 1000000'],
     ['__proto__=1', `query must not have '__proto__'; ${known}`],
     ['timeout=5', `query must not have 'timeout'; ${known}`],
-    ['status=200&status=404', 'query must name a parameter once'],
+    ['status=200&status=404', 'query must name each parameter once'],
   ] as const) {
     const answer = await call('GET', `/requests?${query}`)
     assert.equal(assertError(answer, 400, 'bad_request'), message)
@@ -478,7 +478,7 @@ const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
 const OR_RANGE = ', or a range of that: [MIN, MAX], as a setting MIN-MAX'
 const DELAYS = `must be an integer from 0 to 600000${OR_RANGE}`
 const TWICE = 'retryAfter must be without Retry-After among the headers'
-const NO_PET = 'petId must be with the operation getPet'
+const NO_PET = 'petId must go with the operation getPet'
 const NONE = 'fault must have a status, a delay, hangUp or a body'
 const KNOWN =
   'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +

@@ -142,27 +142,27 @@ test('a closed handle stays closed, and closing it again closes no other store',
 })
 
 test('what a store takes is free once it is closed, even if a create ends later', async (t) => {
-  const { petstore, stores } = await launch({ storePerKey: true, pets: [REX] })
+  const { petstore, cores } = await launch({ storePerKey: true, pets: [REX] })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
   await list(petstore, ANN, 200)
   const begun = await beginCreate(t, petstore, ANN)
-  assert.equal(stores?.size, 2)
-  assert.ok(stores.bytes > STORE_BYTES)
+  assert.equal(cores?.size, 2)
+  assert.ok(cores.bytes > STORE_BYTES)
   await petstore.of(ANN).close()
-  assert.deepEqual([stores.size, stores.bytes], [0, 0])
+  assert.deepEqual([cores.size, cores.bytes], [0, 0])
   await begun.write(BODY.slice(1))
   await assertNext(begun, '503 storage_failed')
-  assert.deepEqual([stores.size, stores.bytes], [0, 0])
+  assert.deepEqual([cores.size, cores.bytes], [0, 0])
   await petstore.of(ANN).add([LUNA])
   await petstore.close()
-  const { bytes } = stores
+  const { bytes } = cores
   await petstore.close()
-  assert.equal(stores.bytes, bytes)
+  assert.equal(cores.bytes, bytes)
 })
 
 test('a control acts on the store that its key has when its body has come', async (t) => {
-  const { petstore, stores } = await launch({ storePerKey: true, pets: [REX], controlPort: 0 })
+  const { petstore, cores } = await launch({ storePerKey: true, pets: [REX], controlPort: 0 })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
   const body = JSON.stringify([LUNA])
@@ -173,7 +173,7 @@ test('a control acts on the store that its key has when its body has come', asyn
   await assertNext(begun, 204)
   assert.deepEqual(namesIn(petstore.of(ANN)), ['Luna'])
   await petstore.of(ANN).close()
-  assert.deepEqual([stores?.size, stores?.bytes], [0, 0])
+  assert.deepEqual([cores?.size, cores?.bytes], [0, 0])
 })
 
 test('a wait for the requests of any key ends with the petstore, or is refused later', async () => {
