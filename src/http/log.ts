@@ -194,8 +194,9 @@ function textEvent(level: LogLevel, message: string): string {
 
 /** Path and query, with `*` for each value in the query, and for each part without a `=`. */
 function pathOf({ target }: RequestHead, redact: Redact): string {
-  const { path, query } = readTarget(redact(target))
-  return query === '' ? path : `${path}?${query.replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')}`
+  const { path, query } = readTarget(target)
+  if (query === '') return redact(path)
+  return `${redact(path)}?${redact(query).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')}`
 }
 
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/ // printable ASCII, but no " or \

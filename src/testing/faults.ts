@@ -84,7 +84,7 @@ export class Faults {
   readonly #delay: Delay
   #pending: Pending[] = []
   #delays = new AbortController() // aborted when they end early
-  #count = 0 // requests that #handle() saw; chooses the delay of the next one
+  #count = 0 // requests that #handle() saw; chooses the delay of the latest
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -127,8 +127,8 @@ export class Faults {
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
-    const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
+    const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     const { signal } = this.#delays
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
