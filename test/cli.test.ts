@@ -406,6 +406,7 @@ test('it warns once that pets take four fifths of --max-store', async (t) => {
     for (let count = 1; count <= 9; count++) {
       await check(petstore, 'POST', '/v1/pets', 201, { body })
       if (count === 7) stdout.write('seven\n')
+      if (count === 8) await stdout.until(/80 %/)
     }
     petstore.process.emit('SIGTERM')
     assert.equal(await petstore.status, 0)

@@ -229,10 +229,11 @@ test('maxStore is a quarter of the heap, of 256 MiB at most, and less in a small
   ]
   for (const { heap, container, maxStore } of rows) {
     const limit = `process.constrainedMemory = () => ${container} * 2 ** 20`
-    const flags = ['--max-old-space-size=999', `--max-old-space-size=${heap}`] // the last counts
+    const env = { ...process.env, NODE_OPTIONS: '--max-old-space-size=999' } // the flag counts
     const imports = ['--import', `data:text/javascript,${limit}`, '--import', 'tsx']
-    const args = [...flags, ...imports, '--input-type=module', '--eval', overfill]
-    const { stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+    const flags = [`--max-old-space-size=${heap}`, ...imports]
+    const args = [...flags, '--input-type=module', '--eval', overfill]
+    const { stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
     assert.ok(stderr.includes(`do not fit into the ${maxStore * 2 ** 20} bytes`), stderr)
   }
 })

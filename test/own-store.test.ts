@@ -202,8 +202,13 @@ test('it is closed once, after the last request', async () => {
 
 test('a reset hangs up on delayed requests that come while the store takes its time', async () => {
   await using petstore = createPetstore({ store: new SlowStore(), delay: 600_000 })
+  const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
+  const early = list()
+  await assert.rejects(petstore.reset([{ name: '', categoryId: 0.5 }]), { code: 'invalid_pet' })
+  petstore.clearFaults() // ends the delay, which the refused reset has left
+  assert.equal((await early).status, 200)
   const resetting = petstore.reset()
-  const late = petstore.fetch(`${petstore.url}/pets`, petstore)
+  const late = list()
   await Promise.all([resetting, assert.rejects(late, { message: 'fetch failed' })])
 })
 

@@ -154,7 +154,7 @@ const TARGETS: Record<string, [sent: string, shown: string]> = {
   'no key in another letter case': [`/v1/${KEY.toUpperCase()}`, '/v1/[key]'],
   'no key that is percent-encoded': [`/v1/${PERCENT_ENCODED}`, '/v1/[key]'],
   'no key encoded in part': [`/v1/%6b%65%79${KEY.slice(3)}/%20`, '/v1/[key]/%20'],
-  'no key after a percent sign': ['/v1/%41-my-key', '/v1/%[key]'],
+  'no key after a percent sign': ['/v1/%41-my-key/%34%31-my-key', '/v1/%[key]/[key]'],
   'a part of a key': [`/v1/${KEY.slice(1)}`, `/v1/${KEY.slice(1)}`],
   'no key with other characters': ['/a+b/c.d==/a%2Bb%2Fc.d%3D%3D', '/[key]/[key]'],
   'what is like a key': ['/aab/cxd==/the-key-of-b/the-key', '/aab/cxd==/the-key-of-b/the-key'],
@@ -359,9 +359,9 @@ test('a flush reports all counts, and starts the ten seconds to the next report 
   const pass = (ms: number) => [ms, 10].forEach((some) => t.mock.timers.tick(some))
   log.count('warn', 'one')
   pass(5_000)
-  log.count('warn', 'two')
+  for (const detail of [': a', ': b']) log.count('warn', 'two', detail)
   void log.flush()
-  assert.match(logStream.text, /^.*one: 1\n.*two: 1\n$/)
+  assert.match(logStream.text, /^.*one: 1\n.*two: b: 2\n$/)
   log.count('warn', 'three')
   pass(9_000)
   assert.doesNotMatch(logStream.text, /three/)

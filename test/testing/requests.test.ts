@@ -209,7 +209,8 @@ test('requests and faults are copied on their way in and out', async () => {
   headers['x-odd'] = 'two'
   for (const one of [...petstore.requests, ...(await petstore.waitForRequests(1))])
     Object.assign(one, { method: 'X' }).headers['x'] = 'y'
-  for (const one of [fault, ...petstore.pendingFaults]) Object.assign(one, { operation: '*' })
+  for (const one of [fault, ...petstore.pendingFaults])
+    Object.assign(Object.assign(one, { operation: '*' }).headers ?? {}, { 'x-odd': 'three' })
   for (const given of [petstore.requests, petstore.pendingFaults]) given.pop()
   assert.deepEqual([requests(petstore), petstore.pendingFaults], before)
 })
@@ -282,6 +283,8 @@ test('the option journal limits the recorded requests, 1,000 by default', async 
     for (let at = 1; at <= sent; at++) await petstore.fetch(`${petstore.url}/?${at}`)
     const expected = Array.from({ length: sent }, (_, at) => `${at + 1}`).slice(sent - recorded)
     assert.deepEqual(queries(petstore), expected)
+    const miss = petstore.waitForRequests(recorded, { status: null, timeout: 0 }).catch(String)
+    assert.equal(/ in flight/.test(`${await miss}`), recorded > 0)
     petstore.clearFaults()
     await inFlight
     petstore.clearRequests()
