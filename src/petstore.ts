@@ -17,7 +17,7 @@ import { type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { controlRoutes, isFromWebPage } from './testing/control.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestRecorder } from './testing/requests.ts'
-import { type Core, Cores, type KeyScope, type Shared } from './testing/cores.ts'
+import { type Core, Cores, type Setup } from './testing/cores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -45,8 +45,8 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  * const response = await petstore.fetch(`${petstore.url}/pets`, { headers: petstore.headers })
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
-  const shared = makeShared(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(makeRootCore(shared, makeStore(shared, shared.log.event)))
+  const setup = makeSetup(readOptions(given, CREATE_RULES))
+  return new PetstoreHandle(makeRootCore(setup, makeStore(setup, setup.log.event)))
 }
 
 /** @internal What the executable needs. */
@@ -61,16 +61,16 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
   const { basePath, snapshot, maxStore } = options
-  const shared = makeShared(options)
+  const setup = makeSetup(options)
   let logReports = () => {} // will resolve mayLog: reports follow the first line of the log
   const mayLog = new Promise<void>((resolve) => {
     logReports = resolve
   })
-  const report: Report = (...event) => void mayLog.then(() => shared.log.event(...event))
+  const report: Report = (...event) => void mayLog.then(() => setup.log.event(...event))
   const store = snapshot
     ? await orStorageFailed(openSnapshotStore(snapshot, maxStore, report))
-    : makeStore(shared, report)
-  const core = makeRootCore(shared, store)
+    : makeStore(setup, report)
+  const core = makeRootCore(setup, store)
   const server = makeServer(core, core.service, limits)
   try {
     // Fills an empty snapshot, and makes a user's store fill itself. Memory has its pets already.
@@ -93,15 +93,16 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   }
 }
 
-/** What a petstore has before its stores. */
-function makeShared(options: Options): Shared {
+/** What a petstore has before its store. */
+function makeSetup(options: Options): Setup {
   const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
   const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey)
-  return { options, keyring, log: openLog(log, logStream, keyring.redact) }
+  const { redact } = keyring
+  return { options, keyring, redact, log: openLog(log, logStream, redact) }
 }
 
 /** A store without a file, with its initial pets. */
-function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): Context['store'] {
+function makeStore({ options, log }: Setup, report?: Report, budget?: Budget): Context['store'] {
   const { store, pets, maxStore } = options
   if (store) {
     const fillStore = () => fill(store, options)
@@ -115,14 +116,14 @@ function makeStore({ options, log }: Shared, report?: Report, budget?: Budget): 
 }
 
 /** With `storePerKey`, this core passes each request with a key to the core of that key. */
-function makeRootCore(shared: Shared, store: Context['store']): Core {
-  const { options, keyring } = shared
-  if (!options.storePerKey) return makeCore(shared, store)
+function makeRootCore(setup: Setup, store: Context['store']): Core {
+  const { options, keyring } = setup
+  if (!options.storePerKey) return makeCore(setup, store)
   // Not recorded, because each handle shows the requests of one key.
-  const keyless = makeCore({ ...shared, options: { ...options, journal: 0 } }, store)
+  const keyless = makeCore({ ...setup, options: { ...options, journal: 0 } }, store)
   // The budget of their stores is `cores` itself. Each begins with the pets of the keyless store.
-  const cores: Cores = new Cores(shared, store.bytes ?? 0, (scope) =>
-    makeCore(shared, makeStore(shared, undefined, cores), scope),
+  const cores: Cores = new Cores(setup, store.bytes ?? 0, (ofKey) =>
+    makeCore(ofKey, makeStore(ofKey, undefined, cores)),
   )
   const serviceFor = ({ method, target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.find(method, target)
@@ -133,14 +134,9 @@ function makeRootCore(shared: Shared, store: Context['store']): Core {
 }
 
 /** A store, and all that belongs to it. */
-function makeCore(
-  shared: Shared,
-  store: Context['store'],
-  scope: KeyScope = { redact: shared.keyring.redact },
-): Core {
-  const { options, keyring, log } = shared
+function makeCore(setup: Setup, store: Context['store']): Core {
+  const { options, keyring, log, redact, storeNumber, requestBudget } = setup
   const { basePath, cors, maxBody, journal: maxRequests } = options
-  const { redact, storeNumber, requestBudget } = scope
   // It uses basePath, page and getPetState of the options.
   const context: Context = { ...options, keyring, store, isDraining: false }
   const table = routes(context)
@@ -169,7 +165,7 @@ function makeCore(
     onBegin: maxRequests === 0 ? undefined : onBegin,
     onEnd: maxRequests === 0 ? logRequest : onEnd,
   }
-  return { ...shared, context, faults, recorder, service }
+  return { ...setup, context, faults, recorder, service }
 }
 
 function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {

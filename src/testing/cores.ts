@@ -9,15 +9,18 @@ import type { Awaitable, GetPetState, Store } from '../types.ts'
 import type { Faults } from './faults.ts'
 import type { RequestRecorder } from './requests.ts'
 
-/** What a petstore has once, however many stores it has. */
-export interface Shared {
+/** What a petstore has before its store or, with `storePerKey`, what a key has before its own. */
+export interface Setup {
   readonly options: Options
   readonly keyring: Keyring
   readonly log: Log
+  readonly redact: (text: string) => string
+  readonly storeNumber?: number // of the key, from 0, in the order of opening
+  readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
 /** A store and what belongs to it: that of a whole petstore, or of one key. */
-export interface Core extends Shared {
+export interface Core extends Setup {
   // Not Context: testing imports nothing of api but its errors.
   readonly context: {
     readonly store: Store & Partial<LocalStore>
@@ -29,13 +32,6 @@ export interface Core extends Shared {
   readonly service: Service
   /** With `storePerKey`, the core of each key. This one then serves what needs no key. */
   readonly cores?: Cores
-}
-
-/** What belongs to a key. */
-export interface KeyScope {
-  readonly redact: (text: string) => string
-  readonly storeNumber?: number // from 0, in the order of opening
-  readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
 /** Ends every delay, rejects every wait, and closes the store. */
@@ -53,8 +49,8 @@ const CLOSED_FOR_ROOM = 'stores closed to make room, the longest unused first'
 export class Cores implements Budget {
   readonly maxBytes: number
   bytes = 0 // of all pets, and the overhead of each store
-  readonly #shared: Shared
-  readonly #open: (scope: KeyScope) => Core
+  readonly #setup: Setup
+  readonly #open: (ofKey: Setup) => Core
   readonly #newBytes: number // that a new store takes
   readonly #requestBudget: Budget
   readonly #cores = new Map<string, Core>() // by key, the longest unused first
@@ -62,10 +58,10 @@ export class Cores implements Budget {
   #isClosed = false
 
   /** @param initialBytes Of the pets of a new store, for which others make room. */
-  constructor(shared: Shared, initialBytes: number, open: (scope: KeyScope) => Core) {
-    const { maxStore } = shared.options
+  constructor(setup: Setup, initialBytes: number, open: (ofKey: Setup) => Core) {
+    const { maxStore } = setup.options
     this.maxBytes = maxStore
-    this.#shared = shared
+    this.#setup = setup
     this.#open = open
     this.#newBytes = STORE_OVERHEAD + initialBytes
     // Drops requests of the longest unused key first, until an eighth is free.
@@ -93,7 +89,7 @@ export class Cores implements Budget {
   /** Closes the stores of keys that are no longer valid. */
   closeInvalid(): void {
     for (const key of this.#cores.keys()) {
-      if (!this.#shared.keyring.isValid(key)) this.close(key)
+      if (!this.#setup.keyring.isValid(key)) this.close(key)
     }
   }
 
@@ -120,18 +116,19 @@ export class Cores implements Budget {
       if (this.bytes + bytes <= this.maxBytes) return
       if (context.store === kept) continue
       this.close(key)
-      this.#shared.log.count('warn', CLOSED_FOR_ROOM)
+      this.#setup.log.count('warn', CLOSED_FOR_ROOM)
     }
   }
 
   #openFor(key: string): Core {
-    const { keyring } = this.#shared
+    const { keyring } = this.#setup
     const mustBe = keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'
     if (!isString(key) || !keyring.isValid(key)) throw misuse(`key must be ${mustBe}`)
     this.makeRoom(this.#newBytes)
     // The keyring redacts only keys on its list: not if any is valid, nor once they are replaced.
     const redactForKey = redactor([key])
     const core = this.#open({
+      ...this.#setup,
       redact: (text) => redactForKey(keyring.redact(text)),
       storeNumber: this.#opened,
       requestBudget: this.#requestBudget,
