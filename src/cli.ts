@@ -93,7 +93,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
 }
 
 async function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
-  // stop() uses the last two.
+  // drain and drainDelay are no options: stop() uses them.
   const { apiKeys, apiKeysFile: fileKeys, demo, seed, drain, drainDelay, ...options } = config
   const given = {
     ...options,
@@ -182,8 +182,9 @@ function greeting(launched: Launched, isTTY = false): string {
   for (const one of networkUrls(boundControls)) addresses += `Its controls on the network: ${one}\n`
   if (!isTTY && !hasGeneratedKey) return addresses
   const key = hasGeneratedKey ? apiKey : '$KEY'
-  let keyLine = `${cores ? 'Each API key has a store of its own. ' : ''}With an API key in ${key}:`
+  let keyLine = `With an API key in ${key}:`
   if (hasGeneratedKey) keyLine = `API key, generated and valid until it stops: ${key}`
+  if (cores) keyLine = `Each API key has a store of its own. ${keyLine}`
   if (keyring.isAnyKeyValid) keyLine = `Any API key opens a store of its own, such as ${key}`
   // The page makes up a key where any is valid.
   const page = new URL(hasGeneratedKey && !cores ? `/#key=${key}` : '/', url)
@@ -198,7 +199,7 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 
 /** The URLs by which other machines reach what listens on all addresses. */
 function networkUrls(bound: string): string[] {
-  if (reachableUrl(bound) === bound) return [] // one interface, or none
+  if (reachableUrl(bound) === bound) return [] // it listens on one address, or not at all
   const { hostname } = new URL(bound)
   const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
   const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { inspect } from 'node:util'
-import { hasMembers, isObject } from './guards.ts'
+import { isObject, isRecord } from './guards.ts'
 import { isApiKey, KEY_MUST_BE } from './http/bearer.ts'
 import { HEAP_LIMIT } from './http/limits.ts'
 import type { Parsed } from './pets/json.ts'
@@ -110,9 +110,9 @@ const isStrings = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && Array.from(value).every(isString) // no holes, which every() skips
 function hasFunctions<T>(names: readonly string[]): (value: unknown) => value is T {
   return (value): value is T =>
-    hasMembers(value) && names.every((name) => typeof value[name] === 'function')
+    isRecord(value) && names.every((name) => typeof value[name] === 'function')
 }
-const FUNCTIONS = ['page', 'get', 'add', 'reset', 'isWritable', 'close']
+const FUNCTIONS = ['page', 'get', 'add', 'reset', 'isWritable', 'close'] // of a Store
 
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: matching(
@@ -211,10 +211,10 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   const longer = known.find((word) => plain(word).includes(wrong))
   // The last, because PORT is in PETSTORE_CONTROL_PORTS, too.
   const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
-  return !meant ? '' : ` (did you mean ${meant}?)`
+  return meant ? ` (did you mean ${meant}?)` : ''
 }
 
-/** Throws unless a value keeps its rule. @param text The value as it is shown. */
+/** Throws unless a value follows a rule; the error shows `text` for it. */
 export function check<T>(
   name: string,
   value: unknown,

@@ -11,13 +11,13 @@ import { openLog } from './http/log.ts'
 import { createRouter } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
-import { userStore } from './pets/user-store.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
 import { type Budget, MemoryStore, type Report } from './pets/store.ts'
+import { userStore } from './pets/user-store.ts'
 import { controlRoutes, isFromWebPage } from './testing/control.ts'
+import { type Core, Cores, type Setup } from './testing/cores.ts'
 import { Faults } from './testing/faults.ts'
 import { RequestRecorder } from './testing/requests.ts'
-import { type Core, Cores, type Setup } from './testing/cores.ts'
 import { makeStrict } from './testing/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
 
@@ -49,8 +49,8 @@ export function createPetstore(given: PetstoreOptions = {}): Petstore {
   return new PetstoreHandle(makeRootCore(setup, makeStore(setup, setup.log.event)))
 }
 
-/** @internal What the executable needs. */
-export interface Launched extends Core, Listeners {
+/** @internal What the executable needs: the petstore, its core, and addresses as bound. */
+export interface Launched extends Core, Omit<Listeners, 'stop'> {
   readonly petstore: Petstore
   /** Logs what the store has reported: not before the first line of the log. */
   readonly logReports: () => void
@@ -77,15 +77,15 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
-    const listeners: Listeners = {
-      bound: bound + basePath,
-      boundControls: controls?.bound,
+    const addresses = { bound: bound + basePath, boundControls: controls?.bound }
+    const petstore = new PetstoreHandle(core, {
+      ...addresses,
       async stop(drain) {
         await controls?.server.stop(0)
         return server.stop(drain)
       },
-    }
-    return { ...core, ...listeners, petstore: new PetstoreHandle(core, listeners), logReports }
+    })
+    return { ...core, ...addresses, petstore, logReports }
   } catch (error) {
     logReports()
     await Promise.allSettled([server.stop(0), store.close()])
@@ -128,7 +128,7 @@ function makeRootCore(setup: Setup, store: Context['store']): Core {
   const serviceFor = ({ method, target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.find(method, target)
     const key = secured ? keyring.keyIn(headers.authorization) : undefined
-    return !key ? undefined : cores.use(key).service
+    return key ? cores.use(key).service : undefined
   }
   return { ...keyless, cores, service: { ...keyless.service, serviceFor } }
 }

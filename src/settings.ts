@@ -122,7 +122,7 @@ type Row = (typeof ROWS)[number]
 
 function helpOf(row: Row): string {
   const { group, name, kind, env, help } = row
-  const title = !group ? '' : `\n${group}\n`
+  const title = group ? `\n${group}\n` : ''
   const flag = `--${name} ${kind}`
   return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${row.default})\n`
 }

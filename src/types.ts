@@ -32,7 +32,7 @@ export interface PetstoreOptions {
   getPetState?: GetPetState | undefined
   /** Time before the response of each operation; 0 by default. */
   delay?: Delay | undefined
-  /** Whether unknown and repeated parameters and members get 400; false by default: ignored. */
+  /** Whether all `violations` get 400; by default, only those that the contract refuses. */
   strict?: boolean | undefined
   /** Whether each key has its own store; without `apiKeys`, any key is valid. False by default. */
   storePerKey?: boolean | undefined
@@ -56,7 +56,10 @@ export interface StartOptions extends PetstoreOptions {
   host?: string | undefined
   /** Path of the JSON file that keeps the pets; by default they are only in memory. */
   snapshot?: string | undefined
-  /** Limit of open connections; beyond it the longest idle goes. 10,000, less in a small heap. */
+  /**
+   * Limit of open connections; a new one replaces the one that has been idle the longest. 10,000 by
+   * default, fewer in a small heap.
+   */
   maxConnections?: number | undefined
   /** Milliseconds that an idle connection is kept; 75,000 by default. */
   keepAlive?: number | undefined
@@ -160,7 +163,7 @@ export interface WaitOptions {
   status?: number | null | undefined
   /** Only getPet of this pet. */
   petId?: number | undefined
-  /** As in `requests`; any by default. */
+  /** The `key` of a recorded request; any by default. */
   key?: number | undefined
   /** Milliseconds; 4,000 by default. */
   timeout?: number | undefined
@@ -230,7 +233,7 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
-  /** The index of its valid key or, if any is valid, of its store, by first use. Null without. */
+  /** The index of its valid key, or its store's if any is valid; null if it has or needs none. */
   key: number | null
   /** By lower-case names. `authorization` is redacted even if it is invalid. */
   headers: Record<string, string>

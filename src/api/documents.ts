@@ -33,7 +33,7 @@ function documentOf(variant: Variant): Document {
 }
 
 /** GET /: the page, read on the first request. Where any key is valid, it makes up its own. */
-export function page({ keyring }: Pick<Context, 'keyring'>): Handler {
+export function homePage({ keyring }: Pick<Context, 'keyring'>): Handler {
   let reply: ReturnType<typeof readPage> | undefined
   return () => {
     reply ??= readPage()

@@ -28,7 +28,7 @@ export function listPets(context: Context): Handler {
     return respondWith(context.store.page(read.value), ({ json, next }: Page) => {
       if (next === undefined) return { status: 200, body: json }
       const { limit, status } = read.value
-      const filter = !status ? '' : `&status=${status}`
+      const filter = status ? `&status=${status}` : ''
       const target = `${context.basePath}/pets?limit=${limit}${filter}&after=${next}`
       return { status: 200, body: json, headers: ['Link', `<${target}>; rel="next"`] }
     })

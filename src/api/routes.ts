@@ -1,6 +1,6 @@
 import type { Handler, Route } from '../http/router.ts'
 import type { RecordedOperation } from '../types.ts'
-import { openapi, page } from './documents.ts'
+import { homePage, openapi } from './documents.ts'
 import type { Context } from './operations.ts'
 import { createPet, getPet, listOrders, listPets, livez, readyz } from './operations.ts'
 
@@ -20,7 +20,7 @@ const TABLE: readonly Row[] = [
   ['GET', '/livez', 'livez', livez, 'probe'],
   ['GET', '/readyz', 'readyz', readyz, 'probe'],
   ['GET', '/openapi.json', 'openapi', openapi, 'public'],
-  ['GET', '/', 'page', page, 'public'],
+  ['GET', '/', 'page', homePage, 'public'],
 ]
 
 export function routes(context: Context): Route[] {

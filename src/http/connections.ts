@@ -96,7 +96,7 @@ class Connection implements ServerConnection {
 
   /** Records that the pending requests get no response. */
   abandon(): void {
-    for (const exchange of this.pending) exchange.markOver()
+    for (const exchange of this.pending) exchange.finish()
     this.pending.length = 0
     this.socket.resume() // so that its end is noticed
   }
@@ -170,12 +170,12 @@ export class Connections {
 }
 
 /**
- * The class of a server's requests. It stops node's parser after the last request of a connection:
- * node parses all that it has read from a socket, which may be thousands of requests, even after
- * the socket is destroyed. So a later request claims to be a CONNECT. Up to Node 25 that stops the
- * parser; from 26 on, node makes no responses for them, and emits only the last of them.
+ * The class of a server's requests. Node parses all that it has read from a socket, which may be
+ * thousands of requests, even after the socket is destroyed. So a request after its connection's
+ * last one claims to be a CONNECT: up to Node 25, that stops the parser. From 26 on, node makes no
+ * responses for such requests, and emits only the last of them. HttpServer ignores it.
  */
-export function stoppableRequestClass({ bySocket }: Connections): typeof IncomingMessage {
+export function lateRequestClass({ bySocket }: Connections): typeof IncomingMessage {
   class Request extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them

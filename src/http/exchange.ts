@@ -62,7 +62,7 @@ export class Exchange implements OpenRequest {
     const reply = dispatch(this.#service, this)
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.reportUse()
-    this.res.on('close', () => this.markOver()) // the client may leave meanwhile
+    this.res.on('close', () => this.finish()) // the client may leave meanwhile
     if (this.req.readableFlowing === null) this.req.resume() // nobody reads its body
     void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
@@ -83,7 +83,7 @@ export class Exchange implements OpenRequest {
 
   /**
    * Collects the body in `buffered`, and resolves to its length. If it is too large, resolves to
-   * undefined, and drops the rest. Never settles if the client leaves: markOver() reports that.
+   * undefined, and drops the rest. Never settles if the client leaves: finish() reports that.
    */
   bufferBody(): Promise<number | undefined> {
     this.#buffering ??= new Promise((resolve) => {
@@ -94,7 +94,7 @@ export class Exchange implements OpenRequest {
         return resolve(0)
       }
       let length = 0
-      req.read(0) // else node takes it for unread, and dumps it after the response (undocumented)
+      req.read(0) // or node dumps it as unread after the response (undocumented)
       req.on('data', (chunk: Buffer) => {
         if (this.#isOver) return // it is only discarded
         const start = length
@@ -112,7 +112,7 @@ export class Exchange implements OpenRequest {
   }
 
   /** Reports what became of the request, once. Without a reply, it gets no response. */
-  markOver(reply?: Reply, bytes?: number): void {
+  finish(reply?: Reply, bytes?: number): void {
     if (this.#isOver) return
     this.#isOver = true
     reportEnd(this.#service, this, reply, bytes)
@@ -125,16 +125,16 @@ export class Exchange implements OpenRequest {
   #respond(reply: Reply | undefined): void {
     const { req, res } = this
     if (this.#isOver) return
-    if (res.headersSent) return this.markOver() // a user's server has responded itself
+    if (res.headersSent) return this.finish() // a user's server has responded itself
     if (!reply || req.socket.destroyed) {
       req.socket.destroy()
-      return this.markOver()
+      return this.finish()
     }
     // Without a 100, the client may send the body or leave it out: nothing tells which.
     if (this.#isExpecting) res.shouldKeepAlive = false
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
-    this.markOver(reply, bytes)
+    this.finish(reply, bytes)
     this.#connection?.reportUse()
   }
 }

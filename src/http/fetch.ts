@@ -9,7 +9,7 @@ import { bytesOf, headersOf, type Reply } from './respond.ts'
 const inFlight = new Set<Request>()
 
 /** The `fetch` of a service: in process, whatever host the URL names. */
-export function createFetch(given: Service): typeof globalThis.fetch {
+export function createFetch(root: Service): typeof globalThis.fetch {
   return async function fetch(input, init) {
     const request = new Request(input, init)
     const { method, signal } = request
@@ -18,22 +18,24 @@ export function createFetch(given: Service): typeof globalThis.fetch {
     const target = pathname + search
     const headers = Object.fromEntries(request.headers)
     const head = { method, target, headers }
-    const service = given.serviceFor?.(head) ?? given
+    const service = root.serviceFor?.(head) ?? root
     const readBody = () => readBytes(request, service.maxBody)
-    const open: OpenRequest = { head, started: performance.now(), readBody }
+    const openRequest: OpenRequest = { head, started: performance.now(), readBody }
     const isTooLarge = isHeadTooLarge(target, [...request.headers].flat())
     let reply: Reply | undefined
     inFlight.add(request)
     service.onBegin?.(head)
     try {
-      const handled = isTooLarge ? service.refuse('headersTooLarge') : dispatch(service, open)
+      const handled = isTooLarge
+        ? service.refuse('headersTooLarge')
+        : dispatch(service, openRequest)
       // If the client leaves, the operation runs to its end, as over a socket.
       await Promise.race([handled, once(signal, 'abort')])
       signal.throwIfAborted()
       reply = await handled
     } finally {
       inFlight.delete(request)
-      reportEnd(service, open, reply, reply && method !== 'HEAD' ? bytesOf(reply) : 0)
+      reportEnd(service, openRequest, reply, reply && method !== 'HEAD' ? bytesOf(reply) : 0)
     }
     if (!request.bodyUsed) request.body?.cancel().catch(() => {}) // not awaited: may never settle
     if (!reply) throw connectionError('fetch failed')

@@ -28,7 +28,7 @@ export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): s
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */
 export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): string[] {
   const requestId = readRequestId(headers)
-  const echoed = !requestId ? [] : ['X-Request-Id', requestId]
+  const echoed = requestId ? ['X-Request-Id', requestId] : []
   if (cors.length === 0) return echoed
   const isForAll = cors.includes('*')
   const { origin } = headers

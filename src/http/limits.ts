@@ -31,5 +31,5 @@ export class Limits {
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response
-  idleCheckInterval: number = 500 // of a stop: without a request in it, idle connections close
+  idleCheckInterval: number = 500 // of a stop: idle connections close after one without requests
 }

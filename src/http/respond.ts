@@ -71,8 +71,9 @@ export function respond(
     res.writeHead(status, headersOf(reply, bytes, echoed))
     res.end(body && Buffer.from(body))
   }
-  // Close the connection, or a client of HTTP/1.1 waits for the rest of the body.
-  if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon())
+  // Close the connection, or a client of HTTP/1.1 waits for the rest. A user's server may have been
+  // given a Duplex, which has no destroySoon().
+  if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
   return hasBody ? bytes : 0
 }
 
@@ -91,7 +92,7 @@ function sendsHeaderMember(): boolean {
   return sent === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte. Headers must be Latin-1 on one line. */
+/** A response (RFC 9112 §4), a character for each byte. Headers are Latin-1, no line breaks. */
 export function responseText(
   reply: Reply,
   bytes: number,

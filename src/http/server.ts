@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream'
 // Not the globals: a user's test may fake them.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Connections, stoppableRequestClass, type ServerOptions } from './connections.ts'
+import { Connections, lateRequestClass, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
@@ -33,7 +33,7 @@ export class HttpServer {
     this.#server = createServer({
       ...options, // node's own limits go by the same names
       requireHostHeader: false, // node's own response to a request without Host has no body
-      IncomingMessage: stoppableRequestClass(this.#connections),
+      IncomingMessage: lateRequestClass(this.#connections),
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
@@ -127,7 +127,7 @@ export class HttpServer {
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#requestCount++
     const connection = this.#connections.bySocket.get(req.socket)
-    // On Bun, a request after the last one; node gets it as a CONNECT (stoppableRequestClass).
+    // On Bun, a request after the last one; node gets it as a CONNECT (lateRequestClass).
     if (!connection || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
@@ -153,7 +153,7 @@ export class HttpServer {
     const connection = this.#connections.bySocket.get(socket)
     if (socket.writableLength > 0) return void socket.resetAndDestroy() // frees the kernel's buffer
     // A pending request may take its time; requestTimeout ends the wait for its body.
-    if (connection?.isIdle !== false) socket.destroy()
+    if (!connection || connection.isIdle) socket.destroy()
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */

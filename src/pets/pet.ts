@@ -1,4 +1,4 @@
-import { hasMembers, isObject } from '../guards.ts'
+import { isObject, isRecord } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
 import { failure, type Parsed, parseJson, valueOrThrow } from './json.ts'
 
@@ -28,7 +28,7 @@ export function validateNewPet(input: unknown): Parsed<NewPet> {
   const hasCategoryId = isInt64(categoryId)
   const hasStatus = status === undefined || isPetStatus(status)
   if (hasName && hasCategoryId && hasStatus) {
-    const value = !status ? { name, categoryId } : { name, categoryId, status }
+    const value = status ? { name, categoryId, status } : { name, categoryId }
     return { ok: true, value }
   }
   const issues: string[] = []
@@ -60,7 +60,7 @@ export function validateInitialPets(input: unknown): Parsed<InitialPet[]> {
 }
 
 function hasId(item: unknown): boolean {
-  return hasMembers(item) && item['id'] !== undefined
+  return isRecord(item) && 'id' in item
 }
 
 function validateEach<T>(
@@ -79,7 +79,7 @@ function validateEach<T>(
 
 /** Serializes a pet, members in the order id, name, categoryId, status. */
 export function petJson(id: number, { name, categoryId, status }: NewPet): string {
-  const end = !status ? '' : `,"status":"${status}"`
+  const end = status ? `,"status":"${status}"` : ''
   return `{"id":${id},"name":${JSON.stringify(name)},"categoryId":${categoryId}${end}}`
 }
 
@@ -95,7 +95,7 @@ export function petOrThrow(input: unknown): Pet {
 function validatePet(input: unknown, minId: number): Parsed<Pet> {
   const pet = validateNewPet(input)
   if (!pet.ok) return pet
-  const id = hasMembers(input) ? input['id'] : undefined
+  const id = isRecord(input) ? input['id'] : undefined
   if (typeof id === 'number' && Number.isInteger(id) && id >= minId && id <= MAX_ID) {
     return { ok: true, value: { id, ...pet.value } }
   }

@@ -75,7 +75,7 @@ class SnapshotStore implements LocalStore {
   add(pet: NewPet): Promise<Added> {
     if (this.#closing) return Promise.resolve(FAILED)
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // assigned after #enqueue() has closed the one before
+      this.#batch ??= this.#openBatch() // takes more until it is written; see #enqueue()
       this.#batch.push({ pet, resolve })
     })
   }

@@ -90,7 +90,7 @@ export class MemoryStore implements LocalStore {
     return page
   }
 
-  /** Keeps the id of a seed. A client's pet has none: validateNewPet() drops it. */
+  /** Keeps the id of an initial pet. A client's pet has none: validateNewPet() drops it. */
   add(pet: InitialPet): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)

@@ -99,10 +99,7 @@ const DIGITS = /^(?:0|[1-9]\d{0,15})$/
 const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
 async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(`?${query}`), ([name, text]) => [
-    name,
-    read(name, text),
-  ])
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
   if (pairs.length > Object.keys(given).length) throw misuse('query must name each parameter once')
   checkMembers('query', given, PARAMETERS)

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
-import { hasMembers } from '../guards.ts'
+import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
@@ -28,7 +28,7 @@ const HEADERS = rule(
   'an object of valid header names and values, without Content-Type and others the server sets',
   // Not iterable: a Headers or a Map has no members of its own.
   (value): value is Record<string, string> =>
-    hasMembers(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),
+    isRecord(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),
   (headers) =>
     Object.entries(headers).every(([name, value]) => isSettable(name) && HEADER_VALUE.test(value)),
 )
@@ -84,7 +84,7 @@ export class Faults {
   readonly #delay: Delay
   #pending: Pending[] = []
   #delays = new AbortController() // aborted when they end early
-  #count = 0 // requests that #handle() saw; chooses the delay of the latest
+  #count = 0 // requests that #handle() saw; chooses the delay of the next one
 
   /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
@@ -127,14 +127,15 @@ export class Faults {
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
-    this.#count++
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
+    this.#count++
     const { signal } = this.#delays
     setMaxListeners(0, signal) // each delayed request listens
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
+    // After hangUp(), no delayed request gets a response; after clear(), none that a fault delayed.
     const wasHungUp = signal.reason === HANG_UP && ms > 0
-    const wasCleared = signal.aborted && fault.delay !== undefined
+    const wasCleared = signal.aborted && signal.reason !== HANG_UP && fault.delay !== undefined
     if (fault.hangUp || wasHungUp || wasCleared) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)

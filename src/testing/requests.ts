@@ -75,7 +75,7 @@ export class RequestRecorder {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     const outcome = await new Promise<RecordedRequest[] | Error>((resolve) => {
-      let missing = 0 // a lower bound: counting anew at each request would take quadratic time
+      let missing = 0 // a lower bound: a recount at each request would take quadratic time
       const settleIfOver = (reason?: Reason) => {
         const found = this.#find(filters)
         missing = count - found.length

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { hasMembers } from '../../src/guards.ts'
+import { isRecord } from '../../src/guards.ts'
 import type { Expected } from '../support.ts'
 import { assertLast, assertNext, check, collectGarbage, folderOf } from '../support.ts'
 import { Random, RawConnection, SEED, send, start, startLogging } from '../support.ts'
@@ -272,7 +272,7 @@ test('observers of node:http see the status of each response', async (t) => {
   const petstore = await start(t)
   const statuses: unknown[] = []
   const observe = (message: unknown) => {
-    assert.ok(hasMembers(message) && hasMembers(message['response']))
+    assert.ok(isRecord(message) && isRecord(message['response']))
     statuses.push(message['response']['statusCode'])
   }
   subscribe('http.server.response.finish', observe)
@@ -314,9 +314,9 @@ test('an idle connection keeps no request, body or response, even after a wait',
   const petstore = await start(t)
   const seen: WeakRef<object>[] = []
   const see = (message: unknown) => {
-    assert.ok(hasMembers(message))
+    assert.ok(isRecord(message))
     const { request, response } = message
-    assert.ok(hasMembers(request) && hasMembers(response))
+    assert.ok(isRecord(request) && isRecord(response))
     seen.push(new WeakRef(request), new WeakRef(response))
   }
   subscribe('http.server.request.start', see)

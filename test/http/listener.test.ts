@@ -1,6 +1,7 @@
 // The petstore inside a server of its user.
 import assert from 'node:assert/strict'
 import { Agent, createServer, type RequestListener, type ServerOptions } from 'node:http'
+import { Duplex, type DuplexOptions } from 'node:stream'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore.ts'
@@ -12,7 +13,8 @@ import { ask, BEARER, chunk, get, listen, open } from './raw.ts'
 import { post, postChunked, postHead, REX } from './raw.ts'
 
 const PETS = [{ name: 'Tom', categoryId: 2n ** 62n }]
-const LIST = '[{"id":1,"name":"Tom","categoryId":4611686018427387904}]'
+const PET = '{"id":1,"name":"Tom","categoryId":4611686018427387904}'
+const LIST = `[${PET}]`
 
 type Mount = (petstore: Petstore) => RequestListener
 
@@ -196,5 +198,22 @@ describe('the listener in a server of node:http', () => {
     assert.equal(other.requests.length, 2)
     const { body } = await check(other, 'GET', '/other/pets', 200)
     assert.equal(body, `[${REX.replace('{', '{"id":1,')}]`)
+  })
+
+  test('cuts a response on a stream that is not a socket', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY], pets: PETS })
+    petstore.inject({ operation: 'listPets', body: 'cut' })
+    let text = ''
+    await new Promise<void>((resolve) => {
+      const write: DuplexOptions['write'] = (bytes, _, done) => {
+        text += bytes
+        if (text.endsWith(PET)) resolve() // the response after it
+        done()
+      }
+      const stream = new Duplex({ read() {}, write })
+      createServer(petstore.listener).emit('connection', stream)
+      stream.push(get() + get('/v1/pets/1'))
+    })
+    assert.ok(text.includes(`\r\n\r\n${LIST.slice(0, LIST.length / 2)}HTTP/1.1 200 `), text)
   })
 })

@@ -200,6 +200,14 @@ test('it is closed once, after the last request', async () => {
   await assert.rejects(closing, { code: 'storage_failed', message: 'the disk is on fire' })
 })
 
+test('a reset does not hang up on a request that waits for the store alone', async () => {
+  await using petstore = createPetstore({ store: new SlowStore() })
+  petstore.inject({ operation: '*', done: true, delay: 0, status: 503 })
+  const list = petstore.fetch(`${petstore.url}/pets`, petstore)
+  await petstore.reset()
+  assert.equal((await list).status, 503)
+})
+
 test('a reset hangs up on delayed requests that come while the store takes its time', async () => {
   await using petstore = createPetstore({ store: new SlowStore(), delay: 600_000 })
   const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
