@@ -61,8 +61,8 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const reread = () => launching.then((launched) => onHangup(launched, read)).catch(() => {})
   process.on('SIGHUP', reread)
   const config = read()
-  const { log: format = stdout.isTTY ? 'text' : 'json' } = config
-  const launching = launchFrom({ ...config, log: format }, stdout)
+  config.log ??= stdout.isTTY ? 'text' : 'json'
+  const launching = launchFrom(config, stdout)
   const winner = await Promise.race([launching, first])
   if (typeof winner === 'string') {
     // A signal came first. run() exits, but a caller of main() goes on: close what is starting.
@@ -77,7 +77,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
   // Greet last: callers may signal us once the URL is printed.
-  const screen = format === 'json' ? stderr : stdout
+  const screen = config.log === 'json' ? stderr : stdout
   screen.write(greeting(launched, stdout.isTTY))
   const stopped = first.then((name) => stop(launched, config, name, second))
   try {

@@ -33,7 +33,9 @@ const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 /** @param redact Takes the keys out of the message of an event. */
 export function openLog(format: LogFormat, stream: Writable, redact: Redact): Log {
   if (format === 'off') return { event() {}, count() {}, async flush() {} }
-  const [requestLine, eventLine] = format === 'json' ? [jsonLine, jsonEvent] : [textLine, textEvent]
+  const isJson = format === 'json'
+  const requestLine = isJson ? jsonLine : textLine
+  const eventLine = isJson ? jsonEvent : textEvent
   // Without a listener, an error ends the process. The callback of `write` gets it, too.
   if (stream.listenerCount('error') === 0) stream.on('error', () => {})
   const { add, write } = lineWriter(stream, ({ count, reason }) =>
