@@ -209,8 +209,10 @@ test('requests and faults are copied on their way in and out', async () => {
   headers['x-odd'] = 'two'
   for (const one of [...petstore.requests, ...(await petstore.waitForRequests(1))])
     Object.assign(one, { method: 'X' }).headers['x'] = 'y'
-  for (const one of [fault, ...petstore.pendingFaults])
-    Object.assign(Object.assign(one, { operation: '*' }).headers ?? {}, { 'x-odd': 'three' })
+  for (const one of [fault, ...petstore.pendingFaults]) {
+    Object.assign(one, { operation: '*' })
+    Object.assign(one.headers ?? {}, { 'x-odd': 'three' })
+  }
   for (const given of [petstore.requests, petstore.pendingFaults]) given.pop()
   assert.deepEqual([requests(petstore), petstore.pendingFaults], before)
 })
