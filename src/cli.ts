@@ -58,11 +58,12 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { stdout, stderr } = process
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
   const [first, second] = stopSignals(process)
-  const reread = () => launching.then((launched) => onHangup(launched, read)).catch(() => {})
+  let launching: Promise<Launched> | undefined // until there is one, a SIGHUP does nothing
+  const reread = () => launching?.then((launched) => onHangup(launched, read)).catch(() => {})
   process.on('SIGHUP', reread)
   const config = read()
   config.log ??= stdout.isTTY ? 'text' : 'json'
-  const launching = launchFrom(config, stdout)
+  launching = launchFrom(config, stdout)
   const winner = await Promise.race([launching, first])
   if (typeof winner === 'string') {
     // A signal came first. run() exits, but a caller of main() goes on: close what is starting.

@@ -1,14 +1,14 @@
 import type { RequestListener } from 'node:http'
 import { ERRORS } from './api/errors.ts'
-import { type Awaitable, hasCode, messageOf } from './guards.ts'
+import { hasCode, messageOf } from './guards.ts'
 import { Exchange } from './http/exchange.ts'
 import { createFetch } from './http/fetch.ts'
 import { reachableUrl } from './http/server.ts'
 import { check, integer, misuse, type Options, petsOrThrow, RULES, withCode } from './options.ts'
 import { parsePet, validateInitialPets, validateNewPets } from './pets/pet.ts'
+import type { Added, Awaitable, NewPet, Pet, Store } from './store-types.ts'
 import { closeCore, type Core } from './testing/cores.ts'
-import type { Added, Fault, GetPetState, NewPet, Pet, Petstore, RecordedRequest } from './types.ts'
-import type { Store } from './types.ts'
+import type { Fault, GetPetState, Petstore, RecordedRequest } from './types.ts'
 
 /** Where a petstore listens: URLs as bound, such as http://0.0.0.0:8080/v1. */
 export interface Listeners {
@@ -105,7 +105,8 @@ export class PetstoreHandle implements Petstore {
     const { context, faults, recorder } = this.#coreOfKey
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateInitialPets(newPets))
     faults.hangUp() // first, so that no delayed request adds a pet to the fresh ones
-    mustFit(await orStorageFailed(context.store.reset(pets)), pets, options)
+    const fits = await orStorageFailed(context.store.reset(pets))
+    if (!fits) throw noRoomFor(pets, options)
     faults.hangUp() // on those that came meanwhile, too
     faults.clear()
     context.getPetState = options.getPetState
@@ -170,15 +171,13 @@ export async function fill(store: Store, options: Options): Promise<void> {
   const { pets } = options
   if (pets.length === 0) return
   const { json } = await store.page({ limit: 1, after: 0 })
-  if (json === '[]') mustFit(await store.reset(pets), pets, options)
+  if (json === '[]' && !(await store.reset(pets))) throw noRoomFor(pets, options)
 }
 
-/** Throws an error that names the limit, if the pets do not fit. */
-export function mustFit(fits: boolean, pets: readonly NewPet[], options: Options): void {
-  if (fits) return
-  const { store, maxStore } = options
+/** The error for pets that do not fit; it names the limit. */
+export function noRoomFor(pets: readonly NewPet[], { store, maxStore }: Options): RangeError {
   const room = store ? 'the store' : `the ${maxStore} bytes of maxStore (--max-store)`
-  throw withCode('store_full', new RangeError(`${pets.length} pets do not fit into ${room}`))
+  return withCode('store_full', new RangeError(`${pets.length} pets do not fit into ${room}`))
 }
 
 /** Waits for the store; if that fails, the error has the code `storage_failed`. */
@@ -186,7 +185,7 @@ export async function orStorageFailed<T>(work: Awaitable<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    if (error instanceof RangeError && hasCode(error, 'store_full')) throw error // mustFit()'s
+    if (error instanceof RangeError && hasCode(error, 'store_full')) throw error // noRoomFor()'s
     throw withCode('storage_failed', new Error(messageOf(error), { cause: error }))
   }
 }

@@ -14,7 +14,7 @@ export type Options = StartOptions &
 
 const MIB = 2 ** 20
 
-/** A quarter of the heap, 256 MiB at most; in a container, half of what exceeds 200, 8 at least. */
+/** At most 256 MiB, a quarter of the heap, and half of a container's memory beyond 200 MiB. */
 function defaultMaxStore(): number {
   const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0: no limit is known
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))
@@ -209,7 +209,7 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   const plain = (word: string): string => word.replaceAll('_', '').toLowerCase()
   const wrong = plain(unknown)
   const longer = known.find((word) => plain(word).includes(wrong))
-  // The last, because PORT is in PETSTORE_CONTROL_PORTS, too.
+  // The last: PORT, the first, is in a mistyped PETSTORE_CONTROL_PORTS, too.
   const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
   return meant ? ` (did you mean ${meant}?)` : ''
 }

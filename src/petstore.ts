@@ -3,16 +3,16 @@ import { refuse } from './api/errors.ts'
 import type { Context } from './api/operations.ts'
 import { routes } from './api/routes.ts'
 import { messageOf } from './guards.ts'
-import { fill, type Listeners, mustFit, orStorageFailed, PetstoreHandle } from './handle.ts'
+import { fill, type Listeners, noRoomFor, orStorageFailed, PetstoreHandle } from './handle.ts'
 import { Keyring } from './http/bearer.ts'
-import type { RequestHead, RequestOutcome, Service } from './http/dispatch.ts'
+import type { RequestHead, Service } from './http/dispatch.ts'
 import { Limits } from './http/limits.ts'
 import { openLog } from './http/log.ts'
 import { createRouter } from './http/router.ts'
 import { HttpServer, isLoopback } from './http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
 import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { type Budget, MemoryStore, type Report } from './pets/store.ts'
+import { type AnyStore, type Budget, MemoryStore, type Report } from './pets/store.ts'
 import { userStore } from './pets/user-store.ts'
 import { controlRoutes, isFromWebPage } from './testing/control.ts'
 import { type Core, Cores, type Setup } from './testing/cores.ts'
@@ -56,7 +56,7 @@ export interface Launched extends Core, Omit<Listeners, 'stop'> {
   readonly logReports: () => void
 }
 
-/** @internal @param overrides For tests. */
+/** @internal Starts a petstore, for `startPetstore` and the executable. Tests override limits. */
 export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
   const options = readOptions(given, RULES)
   const limits = { ...new Limits(), ...overrides }
@@ -73,7 +73,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const core = makeRootCore(setup, store)
   const server = makeServer(core, core.service, limits)
   try {
-    // Fills an empty snapshot, and makes a user's store fill itself. Memory has its pets already.
+    // Memory has its pets already; a user's store is filled by its wrapper before this reads it.
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)
@@ -102,28 +102,28 @@ function makeSetup(options: Options): Setup {
 }
 
 /** A store without a file, with its initial pets. */
-function makeStore({ options, log }: Setup, report?: Report, budget?: Budget): Context['store'] {
-  const { store, pets, maxStore } = options
-  if (store) {
-    const fillStore = () => fill(store, options)
-    return userStore(store, fillStore, (error) =>
+function makeStore({ options, log }: Setup, report?: Report, budget?: Budget): AnyStore {
+  const { store: ownStore, pets, maxStore } = options
+  if (ownStore) {
+    const fillStore = () => fill(ownStore, options)
+    return userStore(ownStore, fillStore, (error) =>
       log.count('error', 'the store failed', `: ${messageOf(error)}`),
     )
   }
   const memory = new MemoryStore(maxStore, report, budget)
-  mustFit(memory.reset(pets), pets, options)
+  if (!memory.reset(pets)) throw noRoomFor(pets, options)
   return memory
 }
 
 /** With `storePerKey`, this core passes each request with a key to the core of that key. */
-function makeRootCore(setup: Setup, store: Context['store']): Core {
+function makeRootCore(setup: Setup, store: AnyStore): Core {
   const { options, keyring } = setup
   if (!options.storePerKey) return makeCore(setup, store)
-  // Not recorded, because each handle shows the requests of one key.
+  // Its requests are not recorded: a handle shows those of one key.
   const keyless = makeCore({ ...setup, options: { ...options, journal: 0 } }, store)
   // The budget of their stores is `cores` itself. Each begins with the pets of the keyless store.
-  const cores: Cores = new Cores(setup, store.bytes ?? 0, (ofKey) =>
-    makeCore(ofKey, makeStore(ofKey, undefined, cores)),
+  const cores: Cores = new Cores(setup, store.bytes ?? 0, (keySetup) =>
+    makeCore(keySetup, makeStore(keySetup, undefined, cores)),
   )
   const serviceFor = ({ method, target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.find(method, target)
@@ -134,11 +134,10 @@ function makeRootCore(setup: Setup, store: Context['store']): Core {
 }
 
 /** A store, and all that belongs to it. */
-function makeCore(setup: Setup, store: Context['store']): Core {
+function makeCore(setup: Setup, store: AnyStore): Core {
   const { options, keyring, log, redact, storeNumber, requestBudget } = setup
-  const { basePath, cors, maxBody, journal: maxRequests } = options
-  // It uses basePath, page and getPetState of the options.
-  const context: Context = { ...options, keyring, store, isDraining: false }
+  const { basePath, page, getPetState, cors, maxBody, journal: maxRequests } = options
+  const context: Context = { store, basePath, page, keyring, getPetState, isDraining: false }
   const table = routes(context)
   // Before Faults, which then decorates it: faults apply to what it refuses, too.
   if (options.strict) makeStrict(table, redact)
@@ -150,10 +149,6 @@ function makeCore(setup: Setup, store: Context['store']): Core {
     const { route } = router.find(head.method, head.target)
     if (route?.access !== 'probe') recorder.begin(head)
   }
-  const onEnd = (request: RequestOutcome) => {
-    logRequest?.(request)
-    recorder.add(request)
-  }
   const service: Service = {
     router,
     authorize: ({ authorization }, method) =>
@@ -163,7 +158,10 @@ function makeCore(setup: Setup, store: Context['store']): Core {
     refuse,
     onBug: (error) => log.event('error', redact(inspect(error))),
     onBegin: maxRequests === 0 ? undefined : onBegin,
-    onEnd: maxRequests === 0 ? logRequest : onEnd,
+    onEnd(request) {
+      logRequest?.(request)
+      recorder.add(request) // ignores one that has not begun
+    },
   }
   return { ...setup, context, faults, recorder, service }
 }

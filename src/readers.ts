@@ -7,7 +7,7 @@ import { type InitialPet, validateInitialPets } from './pets/pet.ts'
 /** Reads the text of a flag or variable. May throw an error that says what a file must hold. */
 export type Read = (text: string) => unknown
 
-/** By the kind of the value, '' for a switch. Unreadable text stays text: its rule refuses it. */
+/** By Setting.kind, '' for a switch. Unreadable text stays text: its rule refuses it. */
 export const READERS: Readonly<Record<string, Read>> = {
   '': toBoolean,
   N: toInteger,

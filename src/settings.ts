@@ -115,8 +115,9 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
   const { name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
-  const shown = DEFAULT_CONFIG[key] ?? false
-  return { key, env, kind: '', default: shown === false ? 'off' : shown, ...setting, name }
+  const fallback = DEFAULT_CONFIG[key]
+  const isOff = fallback === undefined || fallback === false
+  return { key, env, kind: '', default: isOff ? 'off' : fallback, ...setting, name }
 })
 type Row = (typeof ROWS)[number]
 

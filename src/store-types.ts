@@ -33,6 +33,7 @@ export interface PageQuery {
   readonly status?: PetStatus
 }
 
+/** A page of pets. */
 export interface Page {
   /** The JSON array of its pets. */
   readonly json: string

@@ -32,7 +32,7 @@ export interface PetstoreOptions {
   getPetState?: GetPetState | undefined
   /** Time before the response of each operation; 0 by default. */
   delay?: Delay | undefined
-  /** Whether all `violations` get 400; by default, only those that the contract refuses. */
+  /** Whether unknown parameters and members, and repeated members, get 400; false by default. */
   strict?: boolean | undefined
   /** Whether each key has its own store; without `apiKeys`, any key is valid. False by default. */
   storePerKey?: boolean | undefined
@@ -132,7 +132,7 @@ export interface Petstore extends AsyncDisposable {
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): void
-  /** Drops the pending faults, and hangs up on the requests that they delay. */
+  /** Drops the pending faults, and hangs up on requests they delay. Other delays end at once. */
   clearFaults(): void
   /** Forgets the recorded requests, and those in flight. */
   clearRequests(): void
@@ -233,7 +233,7 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
-  /** The index of its valid key, or its store's if any is valid; null if it has or needs none. */
+  /** The index of its valid key or, if all keys are valid, of its store; null if it has none. */
   key: number | null
   /** By lower-case names. `authorization` is redacted even if it is invalid. */
   headers: Record<string, string>

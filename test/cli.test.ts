@@ -71,8 +71,10 @@ test('names what it cannot open, says why in words, and exits 1', async (t) => {
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
 })
 
-test('SIGHUP does not disturb a start that fails', async (t) => {
+test('SIGHUP does not disturb a start that fails, nor what follows bad flags', async (t) => {
   const process = new FakeProcess()
+  assert.equal(await main(['--port', 'x'], {}, process), 2)
+  process.emit('SIGHUP')
   const status = main(['--port', `${portOf(await start(t))}`], {}, process)
   process.emit('SIGHUP')
   assert.equal(await status, 1)

@@ -109,18 +109,18 @@ describe('the code', () => {
     for (const path of FILES) assert.doesNotMatch(read(`src/${path}`), /prettier-ignore/, path)
   })
 
-  test('of src/ has at most 250 lines a file, 40 a function, and 5,242 in 43 files', () => {
+  test('of src/ has at most 250 lines a file, 40 a function, and 5,239 in 43 files', () => {
     const lengths = FILES.map((path) => linesOf(`src/${path}`).length)
     for (const [at, length] of lengths.entries()) assert.ok(length <= 250, FILES[at])
     for (const path of FILES) {
       for (const { name, length } of functionsOf(`src/${path}`)) assert.ok(length <= 40, name)
     }
     const total = lengths.reduce((sum, length) => sum + length, 0)
-    assert.ok(total <= 5_242, `${total} lines`)
+    assert.ok(total <= 5_239, `${total} lines`)
     assert.ok(FILES.length <= 43, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 72,968 bytes of logic, however it is written', () => {
+  test('of src/ has at most 72,938 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -131,11 +131,11 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 72_968, `${bytes} bytes`)
+    assert.ok(bytes <= 72_938, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 11,994 lines', () => {
+  test('of test/ has at most 11,993 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 11_994, `${total} lines`)
+    assert.ok(total <= 11_993, `${total} lines`)
   })
 })

@@ -152,6 +152,7 @@ for (const [what, method, path, given, logged] of [
   ['a pet', 'GET', '/v1/pets/1', { get: () => ({ id: 1 }) }, NO_STRING],
   ['a new pet', 'POST', '/v1/pets', { add: () => ({ ok: true, id: 1, json: null }) }, NO_STRING],
   ['an outcome', 'POST', '/v1/pets', { add: () => undefined }, UNDEFINED],
+  ['a reason', 'POST', '/v1/pets', { add: () => ({ reason: 'full' }) }, /reason full: 1\n/],
 ] as const) {
   test(`${what} that no Store may return gets 503, and the log says why`, async (t) => {
     const { petstore, logStream } = await serve(t, Object.assign(new SlowStore(), given))

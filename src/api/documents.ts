@@ -32,7 +32,7 @@ function documentOf(variant: Variant): Document {
   return document
 }
 
-/** GET /: the page, read on the first request. Where any key is valid, it makes up its own. */
+/** GET /: the page, read on the first request. `data-any-key` tells its script to make up a key. */
 export function homePage({ keyring }: Pick<Context, 'keyring'>): Handler {
   let reply: ReturnType<typeof readPage> | undefined
   return () => {
@@ -42,16 +42,14 @@ export function homePage({ keyring }: Pick<Context, 'keyring'>): Handler {
   }
 }
 
+const OTHER_SOURCES =
+  "img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
 function readPage(): Reply & { body: string } {
   // A browser hashes what it has parsed: lines that end with LF, even if the checkout has CRLF.
   const body = readText('page.html').replaceAll('\r\n', '\n')
-  const policy = [
-    "default-src 'none'",
-    `script-src ${sourceHash('script', body)}`,
-    `style-src ${sourceHash('style', body)}`,
-    "img-src data:; connect-src 'self'; frame-ancestors 'none'",
-    "base-uri 'none'; form-action 'none'",
-  ].join('; ')
+  const own = `script-src ${sourceHash('script', body)}; style-src ${sourceHash('style', body)}`
+  const policy = `default-src 'none'; ${own}; ${OTHER_SOURCES}`
   const headers = ['Content-Security-Policy', policy, 'Referrer-Policy', 'no-referrer']
   return { status: 200, type: 'text/html; charset=utf-8', headers, body }
 }

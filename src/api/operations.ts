@@ -3,21 +3,21 @@ import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { validateNewPet } from '../pets/pet.ts'
-import type { LocalStore } from '../pets/store.ts'
-import type { Added, Awaitable, GetPetState, Page, Store } from '../types.ts'
+import type { AnyStore } from '../pets/store.ts'
+import type { Added, Awaitable, GetPetState, Page } from '../types.ts'
 import { refuse } from './errors.ts'
 import { readListQuery } from './query.ts'
 
 export interface Context {
-  readonly store: Store & Partial<LocalStore> // a user's own has no size, bytes or values()
+  readonly store: AnyStore
   readonly basePath: string
   readonly page: boolean // whether `/` is the page for people
-  readonly keyring: Pick<Keyring, 'isAnyKeyValid'>
+  readonly keyring: Pick<Keyring, 'isAnyKeyValid'> // for the page, which may make up a key
   getPetState: GetPetState
   isDraining: boolean
 }
 
-const PET_ID = /^[1-9]\d{0,14}$/
+const PET_ID = /^[1-9]\d{0,14}$/ // at most MAX_ID: no pet has a greater id
 const OK: Reply = { status: 200, body: '{"ok":true}' }
 
 /** GET /pets: a page of pets, and a link to the next one if there is one (RFC 8288). */

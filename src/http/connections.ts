@@ -6,8 +6,8 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 
-// A generous estimate of a request and its response without their texts. No larger: 10,000
-// connections with ordinary heads must stay within maxHeldBytes.
+// What a pending request and its response take besides head and body: a generous estimate. But
+// 10,000 connections with ordinary heads must stay within maxHeldBytes.
 const REQUEST_BYTES = 4 * 2 ** 10
 
 export interface ServerOptions extends Limits {
@@ -22,7 +22,7 @@ class Connection implements ServerConnection {
   readonly keepAlive: number
   readonly reportUse: () => void
   readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
-  latest: Exchange | undefined // the last one received; dropped after its response if complete
+  latest: Exchange | undefined // received last; forgotten after its response, once it is read
   isRefused = false // once HttpServer has refused a request, it ignores the rest
   lastUse = 0 // a number that rises with each reportUse of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
@@ -41,8 +41,8 @@ class Connection implements ServerConnection {
       const timer = setTimeout(() => socket.destroy(), linger).unref()
       socket.once('close', () => clearTimeout(timer))
     }
-    // node resumes the socket by itself, for example after each request: pause it again. Emit the
-    // 'pause', too: node:http waits for it, and pause() emits none if the socket is paused.
+    // node resumes the socket by itself, for example after each request: pause it again. Emit
+    // 'pause', too: only then does node:http stop reading, and pause() emits none if it is paused.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })
@@ -52,7 +52,7 @@ class Connection implements ServerConnection {
     return this.pending.length === 0
   }
 
-  /** True from the last request on. Later ones are ignored. */
+  /** The last request has come: its response closes the connection. What follows is ignored. */
   get isEnding(): boolean {
     return this.isRefused || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }
@@ -73,7 +73,7 @@ class Connection implements ServerConnection {
     this.pending.shift()
     // Otherwise an idle connection would keep the head and the response.
     if (this.isIdle && this.latest?.req.complete) this.latest = undefined
-    if (!this.socket.writable) return this.abandon() // no response follows the last one
+    if (!this.socket.writable) return this.abandon() // no response can follow
     // One in each turn of the event loop, so that a pipeline holds up nobody else.
     if (!this.isIdle) setImmediate(() => this.#processFirst())
   }
@@ -103,36 +103,36 @@ class Connection implements ServerConnection {
 }
 
 /**
- * The open connections. Bounds their number, and the bytes that all clients together make the
- * server hold: unread responses, pending requests, and their bodies.
+ * The open connections by socket. Bounds their number, and the bytes that all clients together make
+ * the server hold: unread responses, pending requests, and their bodies.
  */
-export class Connections {
-  readonly bySocket: Map<Duplex, Connection> = new Map()
+export class Connections extends Map<Duplex, Connection> {
   readonly #options: ServerOptions
   #uses = 0
   #held = 0 // an upper bound: nothing tells when a client has read a response
 
   constructor(options: ServerOptions) {
+    super()
     this.#options = options
   }
 
   add(socket: Socket): void {
     const connection = new Connection(socket, this.#options, () => this.#onUse(connection))
     connection.reportUse()
-    this.bySocket.set(socket, connection)
+    this.set(socket, connection)
     socket.once('close', () => {
-      this.bySocket.delete(socket)
+      this.delete(socket)
       this.#recount(connection)
       connection.abandon()
     })
-    if (this.bySocket.size > this.#options.maxConnections) this.#makeRoomFor(connection)
+    if (this.size > this.#options.maxConnections) this.#makeRoomFor(connection)
   }
 
   /** Drops the longest idle connection, which is the new one if all others are in use. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
     let oldest = added
-    for (const connection of this.bySocket.values()) {
+    for (const connection of this.values()) {
       if (connection.isIdle && connection.lastUse < oldest.lastUse) oldest = connection
     }
     if (oldest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
@@ -157,9 +157,9 @@ export class Connections {
   /** Resets the connections that hold the most. Leaves some room, so that this stays rare. */
   #shed(): void {
     const { maxHeldBytes, warn } = this.#options
-    for (const connection of this.bySocket.values()) this.#recount(connection)
+    for (const connection of this.values()) this.#recount(connection)
     if (this.#held <= maxHeldBytes) return
-    const largestFirst = [...this.bySocket.values()].sort((a, b) => b.lastHeld - a.lastHeld)
+    const largestFirst = [...this.values()].sort((a, b) => b.lastHeld - a.lastHeld)
     for (const connection of largestFirst) {
       if (this.#held <= maxHeldBytes * (7 / 8)) return
       warn('connections reset, because they made the server hold too much')
@@ -175,13 +175,13 @@ export class Connections {
  * last one claims to be a CONNECT: up to Node 25, that stops the parser. From 26 on, node makes no
  * responses for such requests, and emits only the last of them. HttpServer ignores it.
  */
-export function lateRequestClass({ bySocket }: Connections): typeof IncomingMessage {
+export function requestClass(connections: Connections): typeof IncomingMessage {
   class Request extends IncomingMessage {
     constructor(...args: [Socket]) {
       super(...args) // Bun passes more of them
       const [socket] = args
       // On Bun, the first request is made before the 'connection' event.
-      const isEnding = bySocket.get(socket)?.isEnding ?? socket.destroyed
+      const isEnding = connections.get(socket)?.isEnding ?? socket.destroyed
       if (!isEnding) return
       // node assigns both later; setters that do nothing keep these.
       Object.defineProperties(this, {

@@ -23,12 +23,7 @@ export interface OpenRequest {
 }
 
 /** A request and what became of it. One that could not be read has no head. */
-export interface RequestOutcome {
-  readonly head?: RequestHead | undefined
-  readonly remote?: string | undefined
-  readonly key?: number | undefined
-  readonly body?: Buffer | undefined
-  readonly operation?: string | undefined
+export interface RequestOutcome extends Partial<OpenRequest> {
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number // of the body that was sent
@@ -65,7 +60,7 @@ export function dispatch(service: Service, request: OpenRequest): Awaitable<Repl
   const keyOrProblem = secured ? authorize(headers, method) : undefined
   if (typeof keyOrProblem === 'string') return refuse(keyOrProblem) // a Problem
   request.key = keyOrProblem
-  if (!routes) return refuse('notFound', router.basePath || '/') // '' is the root
+  if (!routes) return refuse('notFound', router.basePath || '/') // '' for the test controls
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
   if (!route) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'
@@ -84,8 +79,7 @@ export function reportEnd(service: Service, request: OpenRequest, reply?: Reply,
   const { head, route, key, body, started, remote } = request
   if (route?.access === 'probe') return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
-  const operation = route?.operation
-  service.onEnd?.({ head, operation, key, body, ms, reply, bytes, remote })
+  service.onEnd?.({ head, route, key, body, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { dispatch, NO_BODY, type OpenRequest, reportEnd } from './dispatch.ts'
-import type { RequestHead, Service } from './dispatch.ts'
+import { dispatch, NO_BODY, reportEnd } from './dispatch.ts'
+import type { OpenRequest, RequestHead, Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { malformedProblem } from './malformed.ts'
 import { type Reply, respond } from './respond.ts'
@@ -29,7 +29,7 @@ export class Exchange implements OpenRequest {
   readonly #service: Service
   // Undefined where a user's own server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
-  #buffering: Promise<number | undefined> | undefined // the body; resolves to its length
+  #buffering: Promise<Buffer | undefined> | undefined // the body
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -63,7 +63,7 @@ export class Exchange implements OpenRequest {
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.reportUse()
     this.res.on('close', () => this.finish()) // the client may leave meanwhile
-    if (this.req.readableFlowing === null) this.req.resume() // nobody reads its body
+    if (this.req.readableFlowing === null) this.req.resume() // an unread body would hide that
     void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
 
@@ -76,25 +76,23 @@ export class Exchange implements OpenRequest {
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
-    return this.bufferBody().then((length) =>
-      length === undefined ? undefined : this.buffered.subarray(0, length),
-    )
+    return this.bufferBody()
   }
 
   /**
-   * Collects the body in `buffered`, and resolves to its length. If it is too large, resolves to
-   * undefined, and drops the rest. Never settles if the client leaves: finish() reports that.
+   * Collects the body in `buffered`, and resolves to it. If it is too large, resolves to undefined,
+   * and drops the rest. Never settles if the client leaves: finish() reports that.
    */
-  bufferBody(): Promise<number | undefined> {
+  bufferBody(): Promise<Buffer | undefined> {
     this.#buffering ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody, onBug } = this.#service
       if (req.readableEnded) {
         onBug(new Error("the body was read before the petstore's listener was called"))
-        return resolve(0)
+        return resolve(NO_BODY)
       }
       let length = 0
-      req.read(0) // or node dumps it as unread after the response (undocumented)
+      req.read(0) // only for speed: else node dumps it after the response (undocumented)
       req.on('data', (chunk: Buffer) => {
         if (this.#isOver) return // it is only discarded
         const start = length
@@ -105,7 +103,8 @@ export class Exchange implements OpenRequest {
         if (this.buffered !== before) this.#connection?.reportUse()
       })
       req.on('end', () => {
-        if (!this.#isOver) resolve(length) // else it has its response, or was cut off
+        // Else it has its response, or was cut off.
+        if (!this.#isOver) resolve(this.buffered.subarray(0, length))
       })
     })
     return this.#buffering
@@ -116,9 +115,10 @@ export class Exchange implements OpenRequest {
     if (this.#isOver) return
     this.#isOver = true
     reportEnd(this.#service, this, reply, bytes)
-    // Otherwise they stay until the response has been read.
+    // Otherwise these stay until the response has been read.
     this.buffered = NO_BODY
     this.body = undefined
+    this.#buffering = undefined
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */

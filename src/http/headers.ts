@@ -4,7 +4,7 @@ import type { Problem, Reply } from './respond.ts'
 const CHARSET = /\s*charset\s*=\s*(?:utf-8|"utf-8")\s*/
 // Any other parameter, such as `q=1`: no `charset=` after a `;` or a space, except in quotes.
 const OTHER = /(?:(?!(?<=[;\s])charset\s*=)[^;"]|"(?:\\.|[^"\\])*")*/
-// util.MIMEType ignores parameters that it cannot read: ` charset = latin1` would pass.
+// Not util.MIMEType, which ignores parameters that it cannot read, such as ` charset = latin1`.
 const IS_JSON = new RegExp(`^application/json\\s*(?:;(?:${CHARSET.source}|${OTHER.source}))*$`, 'i')
 
 /** What the headers say is wrong with the body. */
@@ -47,10 +47,10 @@ export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): stri
 export function optionsReply(allow: string, headers: IncomingHttpHeaders, cors: Origins): Reply {
   const { origin, 'access-control-request-method': method } = headers
   const { 'access-control-request-headers': asked } = headers
-  const lines = ['Allow', allow]
+  const fields = ['Allow', allow]
   if (cors.length > 0 && origin !== undefined && method !== undefined) {
-    lines.push('Access-Control-Allow-Methods', allow, 'Access-Control-Max-Age', MAX_AGE)
-    if (asked !== undefined) lines.push('Access-Control-Allow-Headers', asked)
+    fields.push('Access-Control-Allow-Methods', allow, 'Access-Control-Max-Age', MAX_AGE)
+    if (asked !== undefined) fields.push('Access-Control-Allow-Headers', asked)
   }
-  return { status: 204, headers: lines }
+  return { status: 204, headers: fields }
 }

@@ -12,24 +12,26 @@ function oldSpaceFlag(): number {
 
 export const MAX_HEADERS = 100
 const MAX_LENGTH = 16 * 2 ** 10 // of the names and values of all headers; of the target, too
+const MAX_HEAD_LENGTH = MAX_LENGTH + 512 // of all these together
 
 /** Whether a head exceeds these. The headers are names and values in turn. */
 export function isHeadTooLarge(target: string, headers: readonly string[]): boolean {
   let length = 0
   for (const text of headers) length += text.length
-  return headers.length > 2 * MAX_HEADERS || length > MAX_LENGTH || target.length > MAX_LENGTH
+  if (headers.length > 2 * MAX_HEADERS || target.length > MAX_LENGTH) return true
+  return length > MAX_LENGTH || length + target.length > MAX_HEAD_LENGTH
 }
 
-/** Bounds of a server, in bytes and milliseconds. Those of node:http have its names. */
+/** Bounds of a server, mostly in bytes or milliseconds. Those of node:http have its names. */
 export class Limits {
-  maxHeaderSize: number = MAX_LENGTH + 512 // node's: target, names and values together
+  maxHeaderSize: number = MAX_HEAD_LENGTH
   // These two run on while a pipelined request is not read, because the one before it takes long.
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; an unread response may take twice that
+  stallTimeout: number = 30_000 // without a byte either way; node may notice one period late
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response
-  idleCheckInterval: number = 500 // of a stop: idle connections close after one without requests
+  idleCheckInterval: number = 500 // in a stop; without a request in it, idle connections close
 }

@@ -9,15 +9,14 @@ import { readTarget } from './router.ts'
 type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
 type Redact = (text: string) => string
-type Lost = Readonly<{ count: number; reason: string }>
 type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
-  /** Makes a logger of requests. It logs no body and no query value: they can hold secrets. */
+  /** Makes a request logger, with the `redact` of a store. Logs no body or query value: secrets. */
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Counts an event. Logs the first at once, then the sum every 10 s, with the last detail. */
+  /** Counts an event. Logs at once or, within 10 s after that, the sum and the last detail. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
@@ -26,8 +25,7 @@ export interface Log {
 const BATCH_DELAY = 5 // milliseconds
 const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
 const REPORT_INTERVAL = 10_000
-// Lines beyond this are dropped, and counted, until the reader of the log catches up. V8 may hold
-// four times as much for them.
+// Beyond this, lines are dropped until the reader catches up. V8 may take four times as much.
 const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 
 /** @param redact Takes the keys out of the message of an event. */
@@ -38,8 +36,8 @@ export function openLog(format: LogFormat, stream: Writable, redact: Redact): Lo
   const eventLine = isJson ? jsonEvent : textEvent
   // Without a listener, an error ends the process. The callback of `write` gets it, too.
   if (stream.listenerCount('error') === 0) stream.on('error', () => {})
-  const { add, write } = lineWriter(stream, ({ count, reason }) =>
-    eventLine('warn', `${count} lines were dropped: ${reason}`),
+  const { add, write } = lineWriter(stream, (lost, reason) =>
+    eventLine('warn', `${lost} lines were dropped: ${reason}`),
   )
   const event: Log['event'] = (level, message, members) =>
     add(eventLine(level, redact(message), members))
@@ -96,44 +94,44 @@ process.on('exit', () => {
  *
  * @param warning Makes the line that tells how many lines were lost.
  */
-function lineWriter(stream: Writable, warning: (lost: Lost) => string) {
+function lineWriter(stream: Writable, warning: (lost: number, reason: string) => string) {
   let lines = ''
-  let lost: Lost = { count: 0, reason: '' } // since the last batch that was handed over
+  let lost = 0 // lines since the last batch that was handed over
+  let reason = '' // why they were lost
   let lineEnd = '' // ends a line that may have been cut off
   let isClosed = false
 
   function add(line: string): void {
-    if (lines === '') {
-      unwritten.add(write)
-      setTimeout(write, BATCH_DELAY)
-    }
+    if (lines === '') setTimeout(write, BATCH_DELAY)
+    unwritten.add(write)
     lines += line
   }
 
   function write(): void {
     const batch = lines
-    const atRisk = lost.count + batch.split('\n').length - 1
+    const atRisk = lost + batch.split('\n').length - 1 // lines that are lost if this fails
     lines = ''
     unwritten.delete(write)
     if (isClosed) return
     if (stream.writableLength > MAX_BUFFERED_BYTES) {
-      lost = { count: atRisk, reason: "the log's reader is too slow" }
+      lost = atRisk
+      reason = "the log's reader is too slow"
       return
     }
-    const report = lost.count > 0 ? lineEnd + warning(lost) : ''
-    lost = { count: 0, reason: '' }
+    const report = lost > 0 ? lineEnd + warning(lost, reason) : ''
+    lost = 0
     lineEnd = ''
     stream.write(report + batch, (error) => error && onFailure(error, atRisk))
   }
 
   function onFailure({ code, message }: NodeJS.ErrnoException, count: number): void {
-    lost = { count: lost.count + count, reason: message }
+    lost += count
+    reason = message
     lineEnd = '\n'
     if (isClosed || (code !== 'EPIPE' && !stream.destroyed)) return // it may pass
     isClosed = true
     console.error(`petstore-server: the log has ended: ${message}`)
   }
-
   return { add, write }
 }
 
@@ -144,7 +142,7 @@ function jsonLine(request: RequestOutcome, redact: Redact): string {
   const { head, reply, ms, bytes } = request
   const level = reply?.status === 500 ? 'error' : 'info'
   const method = head && redact(head.method)
-  const path = head && pathOf(head, redact)
+  const path = head && targetOf(head, redact)
   return (
     `{"time":"${now()}","level":"${level}"${jsonMember('method', method)}` +
     `${jsonMember('path', path)},"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
@@ -154,9 +152,9 @@ function jsonLine(request: RequestOutcome, redact: Redact): string {
 
 function textLine(request: RequestOutcome, redact: Redact): string {
   const { head, reply, ms, bytes } = request
-  const target = head ? `${redact(head.method)} ${word(pathOf(head, redact))}` : '- -'
+  const requested = head ? `${redact(head.method)} ${word(targetOf(head, redact))}` : '- -'
   const outcome = `${reply?.status ?? 'no response'} ${ms} ms ${bytes} B`
-  return `${now()} ${target} ${outcome}${otherMembers(request, redact, textMember)}\n`
+  return `${now()} ${requested} ${outcome}${otherMembers(request, redact, textMember)}\n`
 }
 
 function jsonMember(name: string, value: string | number | undefined): string {
@@ -174,7 +172,7 @@ function otherMembers(request: RequestOutcome, redact: Redact, show: typeof text
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
   return (
-    show('operation', request.operation) +
+    show('operation', request.route?.operation) +
     show('code', code && redact(code)) +
     show('key', request.key) +
     show('requestId', requestId && redact(requestId)) +
@@ -195,7 +193,7 @@ function textEvent(level: LogLevel, message: string): string {
 }
 
 /** Path and query, with `*` for each value in the query, and for each part without a `=`. */
-function pathOf({ target }: RequestHead, redact: Redact): string {
+function targetOf({ target }: RequestHead, redact: Redact): string {
   const { path, query } = readTarget(target)
   if (query === '') return redact(path)
   return `${redact(path)}?${redact(query).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')}`

@@ -9,7 +9,7 @@ export interface Reply {
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
   readonly code?: string // the body's, for the log
-  readonly contentLength?: number // announced, if the body is cut short
+  readonly contentLength?: number // of the whole body, if a test's fault cuts it short
 }
 
 /** The errors that `http` itself responds with. */
@@ -40,7 +40,7 @@ export type Refuse = (problem: Problem, detail?: string) => Reply
 const JSON_TYPE = 'application/json'
 const COMMON = ['Cache-Control', 'no-store', 'X-Content-Type-Options', 'nosniff']
 const COMMON_TEXT = textOf(COMMON)
-const MAX_AT_ONCE = 16 * 1024 // bytes of a body: node would hold a longer string twice
+const MAX_AT_ONCE = 16 * 1024 // bytes of a body: until it is sent, node holds a longer one twice
 
 const date = cachedTimestamp(1_000, (time) => time.toUTCString())
 const canSendAtOnce = !('bun' in process.versions) && sendsHeaderMember()
@@ -92,7 +92,7 @@ function sendsHeaderMember(): boolean {
   return sent === 'probe'
 }
 
-/** A response (RFC 9112 §4), a character for each byte. Headers are Latin-1, no line breaks. */
+/** A response (RFC 9112 §4), a character for each byte. Its headers must be Latin-1. */
 export function responseText(
   reply: Reply,
   bytes: number,

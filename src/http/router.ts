@@ -33,10 +33,10 @@ export function readTarget(target: string): { path: string; query: string } {
   return { path: originForm.slice(0, mark), query: originForm.slice(mark + 1) }
 }
 
-/** Finds the resource of a path: exact and case-sensitive, after percent-decoding each segment. */
 export interface Router {
   readonly allow: string // for `OPTIONS *`: the methods of all resources
   readonly basePath: string
+  /** Matches exactly and case-sensitively, after percent-decoding each segment. */
   find(method: string, target: string): RouteMatch
 }
 

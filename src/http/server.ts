@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream'
 // Not the globals: a user's test may fake them.
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Connections, lateRequestClass, type ServerOptions } from './connections.ts'
+import { Connections, requestClass, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
@@ -22,8 +22,8 @@ export class HttpServer {
   readonly #options: ServerOptions
   readonly #server: Server
   readonly #connections: Connections
-  #connectionCount = 0
-  #requestCount = 0
+  #connectionCount = 0 // in total, not only those that are open
+  #requestCount = 0 // in total
   #cutOff = 0 // requests
 
   constructor(service: Service, options: ServerOptions) {
@@ -33,7 +33,7 @@ export class HttpServer {
     this.#server = createServer({
       ...options, // node's own limits go by the same names
       requireHostHeader: false, // node's own response to a request without Host has no body
-      IncomingMessage: lateRequestClass(this.#connections),
+      IncomingMessage: requestClass(this.#connections),
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
@@ -74,8 +74,8 @@ export class HttpServer {
     const close: NetServer['close'] =
       'bun' in process.versions ? this.#server.close : NetServer.prototype.close
     const closed = new Promise((resolve) => close.call(this.#server, resolve))
-    // Not earlier: a client that is told `Connection: close` connects again, and would be reset.
-    for (const { latest } of this.#connections.bySocket.values()) {
+    // Only now: a client that is told `Connection: close` reconnects, which must not be reset.
+    for (const { latest } of this.#connections.values()) {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }
     const timer = setTimeout(() => this.#cutOffAll(), drain)
@@ -86,7 +86,7 @@ export class HttpServer {
       if (this.#requestCount === countBefore) this.#closeIdle()
       countBefore = this.#requestCount
     }
-    // An immediate runs after pending reads.
+    // In an immediate, which runs after pending reads: requests that have arrived are counted.
     const idleChecks = setInterval(() => setImmediate(checkIdle), this.#options.idleCheckInterval)
     await closed
     clearTimeout(timer)
@@ -96,8 +96,8 @@ export class HttpServer {
   }
 
   /**
-   * Accepts the connections in the listener's backlog, which closing it would reset. Meanwhile, the
-   * system queues one more at most, keeps others waiting, and refuses them when they try again.
+   * Accepts the connections in the backlog: closing the listener would reset them. Meanwhile, the
+   * system queues at most one more. It lets other clients wait, and refuses them when they retry.
    */
   async #acceptBacklog(): Promise<void> {
     const { _handle }: ServerWithHandle = this.#server // undocumented
@@ -111,13 +111,13 @@ export class HttpServer {
   }
 
   #closeIdle(): void {
-    for (const { socket, isIdle } of this.#connections.bySocket.values()) {
+    for (const { socket, isIdle } of this.#connections.values()) {
       if (isIdle) socket.destroySoon() // which Connection redefines: it lingers
     }
   }
 
   #cutOffAll(): void {
-    for (const connection of this.#connections.bySocket.values()) {
+    for (const connection of this.#connections.values()) {
       this.#cutOff += connection.pending.length
       connection.abandon()
       connection.socket.destroy()
@@ -126,8 +126,8 @@ export class HttpServer {
 
   #receive(req: IncomingMessage, res: ServerResponse): void {
     this.#requestCount++
-    const connection = this.#connections.bySocket.get(req.socket)
-    // On Bun, a request after the last one; node gets it as a CONNECT (lateRequestClass).
+    const connection = this.#connections.get(req.socket)
+    // On Bun, a request after the connection's last; node disguises it: see requestClass().
     if (!connection || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
@@ -138,8 +138,8 @@ export class HttpServer {
   }
 
   /**
-   * Responds to CONNECT, after which node no longer reads the socket or minds its time-out. A
-   * request after the last one, disguised as a CONNECT, comes here too: #refuse() ignores it.
+   * Responds to CONNECT, after which node no longer reads the socket or minds its time-out. What
+   * follows a connection's last request comes here, too (see requestClass()): #refuse() ignores it.
    */
   #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
     const { socket } = req // node documents the stream as any Duplex
@@ -150,7 +150,7 @@ export class HttpServer {
 
   /** Called when nothing was read or written for stallTimeout; between requests, for keepAlive. */
   #onStall(socket: Socket): void {
-    const connection = this.#connections.bySocket.get(socket)
+    const connection = this.#connections.get(socket)
     if (socket.writableLength > 0) return void socket.resetAndDestroy() // frees the kernel's buffer
     // A pending request may take its time; requestTimeout ends the wait for its body.
     if (!connection || connection.isIdle) socket.destroy()
@@ -158,15 +158,15 @@ export class HttpServer {
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
   #refuse(stream: Duplex, problem: Problem | undefined, detail: string): void {
-    const connection = this.#connections.bySocket.get(stream)
+    const connection = this.#connections.get(stream)
     if (connection === undefined || problem === undefined) return void stream.destroy()
     const { socket, latest } = connection
     const reply = this.#service.refuse(problem, detail)
-    const isInBody = latest?.req.complete === false // else the problem is in the next request
+    const isInBody = latest?.req.complete === false // else the problem is in a new head
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.isRefused = true
-    // The response was sent before the body was complete: nothing can follow it.
+    // Its response was sent before its body was complete: no other can follow.
     if (isInBody) socket.destroySoon()
     else if (connection.isIdle) this.#sendWithoutExchange(socket, reply)
     else latest?.res.once('close', () => this.#sendWithoutExchange(socket, reply))

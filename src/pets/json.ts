@@ -66,7 +66,7 @@ function exactNumbers(text: string): unknown {
 }
 
 /**
- * Plain digits: exact up to the length of an int64, beyond it a number that no validator accepts.
+ * Plain digits: exact up to the length of an int64; no validator accepts longer ones as a number.
  * With a point or an exponent: NaN if only rounding made it an integer, such as 9007199254740990.9.
  */
 function exactNumber(source: string): number | bigint {

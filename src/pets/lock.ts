@@ -24,15 +24,15 @@ export interface Lock {
 }
 
 /**
- * Takes the lock of a file: a Unix socket `FILE.lock.<random>`, which the system answers for as
- * long as its owner lives.
+ * Takes the lock of a file: a Unix socket `FILE.lock.<random>`. The system accepts connections to
+ * it for as long as its owner lives.
  *
  * 1. A contender listens on a socket of its own, and only then looks at all others: of two, at
  *    least one sees the other.
  * 2. The socket tells every user of the system who the process is, and whether it contends.
  * 3. A contender that sees an owner, or a contender whose name comes first, gives up; for any other
  *    contender it waits.
- * 4. A socket that nobody answers for is removed.
+ * 4. A socket that refuses connections is removed.
  *
  * @throws Error that names the owner.
  */
@@ -86,7 +86,7 @@ async function waitForOrRefuse(file: string, path: string, isBefore: boolean): P
     if (mayRefuse && (isBefore || !answer.endsWith(STARTING))) {
       throw new Error(`${file} is in use by ${answer || SILENT}`)
     }
-    // A contender is giving up. What closes without a word may be out of file descriptors.
+    // A contender that will give up, or an owner without file descriptors, which says nothing.
     await wait(RETRY_DELAY)
     answer = await ask(path)
   }

@@ -18,8 +18,9 @@ const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
 /**
- * A snapshot, only replaced whole, and the journal of pets added since. Call nothing before the
- * previous call has ended, except `append` during `prepare`.
+ * A snapshot, only replaced whole, and the journal of pets added since. To fold the journal is to
+ * write a snapshot with its pets, and to empty it. Call nothing before the previous call has ended,
+ * except `append` during `prepare`.
  */
 export class SnapshotFiles {
   readonly path: string
@@ -30,7 +31,7 @@ export class SnapshotFiles {
   #journal: FileHandle | undefined
   #acknowledgedEnd = 0 // of the last acknowledged line of the journal
   #foldedEnd = 0 // end of the journal when the latest snapshot was begun
-  #journalSize = 0 // beyond #acknowledgedEnd after a failed write
+  #journalSize = 0 // of the whole file: above #acknowledgedEnd only after a failed write
   // Of FILE as this server last read or wrote it, to notice changes by others.
   #snapshotStats: Stats | undefined
   #isHalfPlaced = false // from a rename until the folder and the journal are on disk

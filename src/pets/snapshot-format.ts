@@ -67,7 +67,7 @@ function withChecksum(checked: string): string {
 
 /**
  * Adds the pets of a journal to those in memory; returns where its last complete line ends.
- * Skips incomplete lines: at a power cut, the disk may have written a block but not the one before
+ * Skips incomplete lines: at a power cut, the disk may have written a sector but not the one before
  * it, which then reads as zeros. Gaps in the ids reveal missing pets.
  */
 export async function readJournal(file: FileHandle, memory: MemoryStore): Promise<number> {

@@ -10,8 +10,8 @@ import { costOf, draftOf, FAILED, FULL, MemoryStore } from './store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 
-// A small store is folded this many milliseconds after the last addition, a larger one once the
-// journal is as large as the snapshot.
+// The journal of a small store is folded into the snapshot this many milliseconds after the last
+// addition, that of a larger one once it is as large as the snapshot.
 const FOLD_DELAY = 1_000
 const SMALL_BYTES = 2 ** 20
 // A batch waits for more additions during this many turns of the event loop at most.

@@ -11,6 +11,9 @@ export interface LocalStore extends Store {
   values(): Iterable<string>
 }
 
+/** Any store. A user's own has no size, bytes or values(). */
+export type AnyStore = Store & Partial<LocalStore>
+
 /** A pet with the id that it is to get, before it is kept. */
 export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
@@ -18,8 +21,7 @@ export const FULL: Added = { ok: false, reason: 'store_full' }
 export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
-// Longer JSON is kept as a Buffer: V8 would take two bytes a character if one is beyond Latin-1,
-// and waste space on its heap.
+// Longer JSON is a Buffer: V8 takes two bytes for each character if one is beyond Latin-1.
 const LONG = 1_000 // characters
 /** Characters of a page that is cached. */
 const MAX_PAGE_LENGTH = 16 * 2 ** 10
@@ -28,7 +30,7 @@ const MAX_PAGE_LENGTH = 16 * 2 ** 10
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees bytes until this many more fit, if it can, but none of `kept`. */
+  /** Frees bytes, if it can, at least until this many more fit; but none of `kept`. */
   makeRoom?(bytes: number, kept?: LocalStore): void
 }
 
@@ -38,7 +40,7 @@ export class MemoryStore implements LocalStore {
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  // Cached as long as readListQuery() caches the query. The last page is not: it can change.
+  // By the object of the query, as long as that lives. Not the last page: it can change.
   #cachedPages = new WeakMap<PageQuery, Page>()
   readonly #cachesPages: boolean
   #isClosed = false
@@ -94,7 +96,8 @@ export class MemoryStore implements LocalStore {
   add(pet: InitialPet): Added {
     if (this.#isClosed) return FAILED
     const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    // In a shared budget, a store's first new pet may close other stores; later ones get 507.
+    // In a shared budget, only a store's first new pet closes others to make room: each key can
+    // begin, but none crowds out the rest.
     const isFirst = this.size === this.#initialSize
     if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(costOf(draft), this)
     return this.hasRoom(draft) ? this.keep(draft) : FULL

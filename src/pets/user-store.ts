@@ -3,6 +3,7 @@ import type { Added, Awaitable, Store } from '../types.ts'
 type Fill = () => Promise<void>
 type OnFailure = (failure: unknown) => void
 
+const REASONS = ['store_full', 'storage_failed', 'outcome_unknown']
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
 /** Wraps a user's store, and fills it on first use. `add` and `isWritable` never reject. */
@@ -54,6 +55,7 @@ function checkJson(json: unknown): string {
 
 function checkAdded(added: Added, onFailure: OnFailure): Added {
   if (added.ok) checkJson(added.json)
+  else if (!REASONS.includes(added.reason)) throw new TypeError(`unknown reason ${added.reason}`)
   else if (added.cause !== undefined) onFailure(added.cause)
   return added
 }

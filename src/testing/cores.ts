@@ -4,8 +4,8 @@ import type { Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
 import { redactor } from '../http/redact.ts'
 import { isString, misuse, type Options } from '../options.ts'
-import type { Budget, LocalStore } from '../pets/store.ts'
-import type { Awaitable, GetPetState, Store } from '../types.ts'
+import type { AnyStore, Budget, LocalStore } from '../pets/store.ts'
+import type { Awaitable, GetPetState } from '../types.ts'
 import type { Faults } from './faults.ts'
 import type { RequestRecorder } from './requests.ts'
 
@@ -19,11 +19,11 @@ export interface Setup {
   readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
-/** A store and what belongs to it: that of a whole petstore, or of one key. */
+/** All that belongs to one store: the petstore's, or a key's. It is here for its faults. */
 export interface Core extends Setup {
   // Not Context: testing imports nothing of api but its errors.
   readonly context: {
-    readonly store: Store & Partial<LocalStore>
+    readonly store: AnyStore
     getPetState: GetPetState
     isDraining: boolean
   }
@@ -50,7 +50,7 @@ export class Cores implements Budget {
   readonly maxBytes: number
   bytes = 0 // of all pets, and the overhead of each store
   readonly #setup: Setup
-  readonly #open: (ofKey: Setup) => Core
+  readonly #open: (keySetup: Setup) => Core
   readonly #newBytes: number // that a new store takes
   readonly #requestBudget: Budget
   readonly #cores = new Map<string, Core>() // by key, the longest unused first
@@ -58,7 +58,7 @@ export class Cores implements Budget {
   #isClosed = false
 
   /** @param initialBytes Of the pets of a new store, for which others make room. */
-  constructor(setup: Setup, initialBytes: number, open: (ofKey: Setup) => Core) {
+  constructor(setup: Setup, initialBytes: number, open: (keySetup: Setup) => Core) {
     const { maxStore } = setup.options
     this.maxBytes = maxStore
     this.#setup = setup
@@ -100,7 +100,7 @@ export class Cores implements Budget {
     this.#cores.delete(key)
     void closeCore(core)
     core.recorder.clear()
-    // After the responses of delayed requests. Whoever still holds the store holds no pets.
+    // Once delayed requests have responses. Frees the pets, even if the store is still referred to.
     setImmediate(() => core.context.store.reset([]))
     this.bytes -= STORE_OVERHEAD // closeCore() gave back those of the pets
   }

@@ -175,12 +175,13 @@ const MESSAGE = 'A test asked for this fault'
 /** What replaces the operation's response, if anything does. */
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
-  // Unless it is `done`, no operation runs for a garbled response, and no write for a cut one.
+  // `done`: the operation has run. Otherwise a garbled response needs none, and a cut one must not
+  // write; a cut GET runs, because its own body is the one to cut.
   const skipsOperation = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
   if (status === undefined && !skipsOperation) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  const standIn = body === 'cut' ? 500 : 200 // spoil() cuts this Error body, or replaces it
+  const standIn = body === 'cut' ? 500 : 200 // spoil() then cuts this Error, or garbles the 200
   return errorReply(status ?? standIn, code, message, headers)
 }
 

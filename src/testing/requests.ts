@@ -26,10 +26,7 @@ type Filters = readonly (readonly [name: string, value: unknown])[]
 type Entry = Readonly<{ request: RecordedRequest; size: number }>
 
 type Reason = 'timeout' | 'closed'
-interface Wait {
-  readonly onRequest: (request: RecordedRequest) => void
-  readonly end: (reason: Reason) => void
-}
+type Wait = Readonly<{ onRequest(request: RecordedRequest): void; end(reason: Reason): void }>
 
 /** The latest requests, limited in number and in size. */
 export class RequestRecorder {
@@ -75,24 +72,28 @@ export class RequestRecorder {
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
     const outcome = await new Promise<RecordedRequest[] | Error>((resolve) => {
-      let missing = 0 // a lower bound: a recount at each request would take quadratic time
-      const settleIfOver = (reason?: Reason) => {
-        const found = this.#find(filters)
-        missing = count - found.length
-        if (missing <= 0) resolve(structuredClone(found))
-        else if (reason === undefined) return
-        else resolve(withCode(reason, new Error(this.#describeMiss(count, filters, reason))))
+      const settle = (result: RecordedRequest[] | Error) => {
         clearTimeout(timer)
         this.#waits.delete(wait)
+        resolve(result)
+      }
+      let missing = 0 // at least; a recount at each request would take quadratic time
+      const recount = () => {
+        const found = this.#find(filters)
+        missing = count - found.length
+        if (missing <= 0) settle(structuredClone(found))
       }
       const onRequest = (request: RecordedRequest) => {
         if (matches(request, filters)) missing--
-        if (missing <= 0) settleIfOver()
+        if (missing <= 0) recount()
       }
-      const wait: Wait = { onRequest, end: settleIfOver }
-      const timer = setTimeout(settleIfOver, timeout, 'timeout')
+      const end = (reason: Reason) =>
+        settle(withCode(reason, new Error(this.#describeMiss(count, filters, reason))))
+      const wait: Wait = { onRequest, end }
+      const timer = setTimeout(end, timeout, 'timeout')
       this.#waits.add(wait)
-      settleIfOver(this.#isClosed ? 'closed' : undefined)
+      recount()
+      if (this.#isClosed) end('closed') // does nothing if there were enough
     })
     if (Array.isArray(outcome)) return outcome
     Error.captureStackTrace(outcome) // it leads to the caller now, not to a timer
@@ -130,10 +131,11 @@ export class RequestRecorder {
 
   /** Adds a request, unless it could not be read or has been forgotten since it began. */
   add(outcome: RequestOutcome): void {
-    const { head, operation = '', key = null, body = NO_BODY, reply, ms } = outcome
+    const { head, route, key = null, body = NO_BODY, reply, ms } = outcome
     if (!head || !this.#requests.has(head)) return
     const redact = this.#redact
     const { path, query } = readTarget(head.target)
+    const operation = route?.operation ?? ''
     const violations = [...parameterViolations(operation, query), ...memberViolations(body)]
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
@@ -166,7 +168,7 @@ export class RequestRecorder {
     this.#budget.bytes += bytes
   }
 
-  /** Drops the oldest while there are too many, or all take more than a share of their budget. */
+  /** Drops the oldest while there are too many or, given a share, all take more of the budget. */
   dropOldest(share: number = Infinity): void {
     for (const [head, entry] of this.#requests) {
       const isWithin = this.#count <= this.#maxLength && this.#size <= MAX_SIZE

@@ -56,8 +56,7 @@ function write(count: number, kind: 'seed' | 'snapshot'): string {
   return path
 }
 
-const row = (...cells: readonly (string | number)[]): void =>
-  console.log(`| ${cells.join(' | ')} |`)
+const row = (...cells: readonly unknown[]): void => console.log(`| ${cells.join(' | ')} |`)
 
 function head(...cells: readonly string[]): void {
   console.log()

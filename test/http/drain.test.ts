@@ -177,8 +177,7 @@ describe('close()', within, () => {
     await assertNext(answered, '415 unsupported_media_type')
     const begun = await ask(t, petstore, `${get()}GET /v1/pets HT`, 200)
     assert.equal(await petstore.close(50), 2)
-    for (const connection of [...inFlight, answered, begun])
-      assert.equal(await connection.rest(), '')
+    for (const one of [...inFlight, answered, begun]) assert.equal(await one.rest(), '')
     const refused = 'createPet 415'
     const cutOff = 'createPet null'
     assert.deepEqual(outcomesOf(petstore), [cutOff, cutOff, refused, 'listPets 200'])

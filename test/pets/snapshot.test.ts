@@ -76,8 +76,7 @@ test('journals each write as a line with a CRC-32, and writes the file at the en
   assert.equal(fs.readFileSync(path, 'utf8'), '[\n]\n')
   const added = [await store.add(REX)]
   added.push(...(await Promise.all(PETS.slice(1).map((pet) => store.add(pet)))))
-  for (const [at, json] of LINES.entries())
-    assert.deepEqual(added[at], { ok: true, id: at + 1, json })
+  for (const [i, json] of LINES.entries()) assert.deepEqual(added[i], { ok: true, id: i + 1, json })
   const [first = '', ...rest] = LINES
   const journal = fs.readFileSync(`${path}.journal`, 'utf8')
   assert.equal(journal, journalLine(first) + journalLine(...rest))

@@ -176,8 +176,7 @@ test('requests and faults are the same over HTTP and in process', async (t) => {
   assert.deepEqual(petstore.pendingFaults, [{ operation: 'getPet', hangUp: true, times: 3 }, fault])
   assert.deepEqual(JSON.parse((await call('GET', '/faults')).body), petstore.pendingFaults)
   assertError(await send(petstore, 'GET', '/v1/pets'), 500, 'injected_fault')
-  for (const path of ['/requests', '/faults'])
-    assert.equal((await call('DELETE', path)).status, 204)
+  for (const one of ['/requests', '/faults']) assert.equal((await call('DELETE', one)).status, 204)
   assert.deepEqual([petstore.pendingFaults, petstore.requests], [[], []])
 })
 
