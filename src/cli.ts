@@ -14,7 +14,7 @@ import { type Config, HELP, readConfig, readFlags, unknownVariables } from './se
 export { createPetstore, startPetstore } from './petstore.ts'
 
 const VERSION = '1.0.0'
-const OTHER_PORT = '; choose another with --port or --control-port'
+const OTHER_ADDRESS = '; use another --port, --host, --control-port or --control-host'
 
 /** The parts of `process` that the executable uses. Its signals are events. */
 export interface Process extends EventEmitter {
@@ -46,8 +46,8 @@ export async function main(
     else await serve((settings) => readConfig(flags, env, settings), process)
     return 0
   } catch (error) {
-    const hint = hasCode(error, 'EADDRINUSE') ? OTHER_PORT : ''
-    stderr.write(`petstore-server: ${messageOf(error)}${hint}\n`)
+    const isAddress = hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')
+    stderr.write(`petstore-server: ${messageOf(error)}${isAddress ? OTHER_ADDRESS : ''}\n`)
     return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }

@@ -50,7 +50,7 @@ export function readKeys(path: string): string[] {
   if (wrong >= 0)
     throw new Error(`must hold one key a line: line ${wrong + 1} must be ${KEY_MUST_BE}`)
   const found = keys.filter((key) => key !== '')
-  if (found.length === 0) throw new Error('must hold at least one key')
+  if (found.length === 0) throw new Error('must hold a key')
   return found
 }
 

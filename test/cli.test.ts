@@ -56,10 +56,10 @@ const noFolder = (path: string) =>
 test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const inUse = `${portOf(await start(t))}`
   const snapshot = `${folderOf()}/none/pets.json`
-  const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
-  const noHost = 'getaddrinfo ENOTFOUND none.invalid'
+  const hint = 'use another --port, --host, --control-port or --control-host'
+  const noAddress = `listen EADDRNOTAVAIL: address not available 192.0.2.1; ${hint}`
+  const noHost = `getaddrinfo ENOTFOUND none.invalid; ${hint}`
   const address = `127.0.0.1:${inUse}`
-  const hint = 'choose another with --port or --control-port'
   const isInUse = `listen EADDRINUSE: address already in use ${address}; ${hint}`
   for (const [why, ...args] of [
     [isInUse, '--port', inUse],

@@ -120,7 +120,7 @@ describe('the code', () => {
     assert.ok(FILES.length <= 43, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 72,938 bytes of logic, however it is written', () => {
+  test('of src/ has at most 72,951 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -131,11 +131,11 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 72_938, `${bytes} bytes`)
+    assert.ok(bytes <= 72_951, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 11,993 lines', () => {
+  test('of test/ has at most 11,992 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 11_993, `${total} lines`)
+    assert.ok(total <= 11_992, `${total} lines`)
   })
 })

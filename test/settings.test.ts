@@ -343,7 +343,7 @@ test('a file that holds no keys, or no seed, is rejected, and no key shown', asy
     ['/no/such/file', unreadable('ENOENT')],
     [tmpdir(), unreadable('it is not a regular file')], // cli.test.ts has a pipe
     [temporaryFile(Buffer.of(0x5b, 0xff)), unreadable('utf-8')],
-    [temporaryFile('# first-key\n\n'), 'must hold at least one key', noSeed('.')],
+    [temporaryFile('# first-key\n\n'), 'must hold a key', noSeed('.')],
     [temporaryFile('a-good-key\n\nshorter'), invalidIn(3), noSeed('.')],
     [temporaryFile('first-key second-key'), invalidIn(1), noSeed('.')],
     [temporaryFile('[] []'), invalidIn(1), noSeed('.')],

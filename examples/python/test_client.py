@@ -10,7 +10,7 @@ from client import add_pet
 
 KEY = "my-secret-key"
 SERVER = pathlib.Path(__file__).with_name("node_modules") / ".bin/petstore-server"
-FLAGS = "--port 0 --control-port 0 --log json --drain 0 --api-key"
+FLAGS = "--host 127.0.0.1 --port 0 --control-port 0 --log json --drain 0 --api-key"
 TOM = {"name": "Tom", "categoryId": 2}
 
 

@@ -88,7 +88,7 @@ export class Exchange implements OpenRequest {
       const { req } = this
       const { maxBody, onBug } = this.#service
       if (req.readableEnded) {
-        onBug(new Error("the body was read before the petstore's listener was called"))
+        onBug(new Error('the body was read before petstore.listener was called'))
         return resolve(NO_BODY)
       }
       let length = 0

@@ -60,7 +60,7 @@ export class HttpServer {
       this.#options.warn(`connections that the system refused (${message})`)
     })
     const bound = server.address()
-    if (typeof bound !== 'object' || bound === null) throw new Error('the server is closed')
+    if (typeof bound !== 'object' || bound === null) throw new Error('not listening')
     return urlOf(bound.address, bound.port)
   }
 
