@@ -31,9 +31,9 @@ export function run(): void {
 export async function main(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  process: Process,
+  proc: Process,
 ): Promise<number> {
-  const { stdout, stderr } = process
+  const { stdout, stderr } = proc
   // A closed pipe must not crash the server.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
@@ -43,7 +43,7 @@ export async function main(
     if (flags['help']) stdout.write(HELP)
     else if (flags['version']) stdout.write(`${VERSION}\n`)
     else if (flags['healthcheck']) await checkReadiness(readConfig(flags, env, ['host', 'port']))
-    else await serve((settings) => readConfig(flags, env, settings), process)
+    else await serve((settings) => readConfig(flags, env, settings), proc)
     return 0
   } catch (error) {
     const isAddress = hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')
@@ -54,13 +54,13 @@ export async function main(
 
 type ReadConfig = (settings?: readonly (keyof Config)[]) => Config
 
-async function serve(read: ReadConfig, process: Process): Promise<void> {
-  const { stdout, stderr } = process
+async function serve(read: ReadConfig, proc: Process): Promise<void> {
+  const { stdout, stderr } = proc
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  const [first, second] = stopSignals(process)
+  const [first, second] = stopSignals(proc)
   let launching: Promise<Launched> | undefined // until there is one, a SIGHUP does nothing
   const reread = () => launching?.then((launched) => onHangup(launched, read)).catch(() => {})
-  process.on('SIGHUP', reread)
+  proc.on('SIGHUP', reread)
   const config = read()
   config.log ??= stdout.isTTY ? 'text' : 'json'
   launching = launchFrom(config, stdout)
@@ -74,7 +74,7 @@ async function serve(read: ReadConfig, process: Process): Promise<void> {
   const { log, logReports } = launched
   logStart(launched)
   logReports()
-  const crashed = once(process, 'uncaughtException').then(([error]) => {
+  const crashed = once(proc, 'uncaughtException').then(([error]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
   // Greet last: callers may signal us once the URL is printed.
@@ -111,10 +111,10 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
 }
 
 /** The first SIGINT or SIGTERM, and the second. */
-function stopSignals(process: Process): [first: Promise<string>, second: Promise<string>] {
+function stopSignals(proc: Process): [first: Promise<string>, second: Promise<string>] {
   const resolvers: ((name: string) => void)[] = []
   const next = () => new Promise<string>((resolve) => resolvers.push(resolve))
-  for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => resolvers.shift()?.(name))
+  for (const name of ['SIGINT', 'SIGTERM']) proc.on(name, () => resolvers.shift()?.(name))
   return [next(), next()]
 }
 

@@ -147,6 +147,7 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
   logStream: rule('a stream to write to', hasFunctions(['write', 'listenerCount'])),
 }
 
+/** Of every option. createPetstore() has CREATE_RULES only. */
 export const RULES: Rules<StartOptions> = {
   ...CREATE_RULES,
   port: PORT,

@@ -109,14 +109,14 @@ describe('the code', () => {
     for (const path of FILES) assert.doesNotMatch(read(`src/${path}`), /prettier-ignore/, path)
   })
 
-  test('of src/ has at most 250 lines a file, 40 a function, and 5,239 in 43 files', () => {
+  test('of src/ has at most 250 lines a file, 40 a function, and 5,240 in 43 files', () => {
     const lengths = FILES.map((path) => linesOf(`src/${path}`).length)
     for (const [at, length] of lengths.entries()) assert.ok(length <= 250, FILES[at])
     for (const path of FILES) {
       for (const { name, length } of functionsOf(`src/${path}`)) assert.ok(length <= 40, name)
     }
     const total = lengths.reduce((sum, length) => sum + length, 0)
-    assert.ok(total <= 5_239, `${total} lines`)
+    assert.ok(total <= 5_240, `${total} lines`)
     assert.ok(FILES.length <= 43, `${FILES.length} files`)
   })
 
