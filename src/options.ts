@@ -14,7 +14,7 @@ export type Options = StartOptions &
 
 const MIB = 2 ** 20
 
-/** At most 256 MiB, a quarter of the heap, and half of a container's memory beyond 200 MiB. */
+/** At most 256 MiB, a quarter of the heap, half of a container's memory beyond 200 MiB or 8 MiB. */
 function defaultMaxStore(): number {
   const spare = (process.constrainedMemory() || Infinity) - 200 * MIB // 0: no limit is known
   return Math.floor(Math.min(HEAP_LIMIT / 4, 256 * MIB, Math.max(spare / 2, 8 * MIB)))

@@ -73,7 +73,7 @@ export async function launch(given: StartOptions, overrides?: Partial<Limits>): 
   const core = makeRootCore(setup, store)
   const server = makeServer(core, core.service, limits)
   try {
-    // Memory has its pets already; a user's store is filled by its wrapper before this reads it.
+    // For an empty snapshot. Memory has its pets already; a user's store fills itself on first use.
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(core, limits)

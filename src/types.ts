@@ -233,7 +233,7 @@ export interface RecordedRequest {
   path: string
   /** As it was sent, without the question mark. */
   query: string
-  /** The index of its valid key or, if all keys are valid, of its store; null if it has none. */
+  /** The index of its valid key, or its store's if all are valid; null if it has or needs none. */
   key: number | null
   /** By lower-case names. `authorization` is redacted even if it is invalid. */
   headers: Record<string, string>

@@ -120,7 +120,7 @@ describe('the code', () => {
     assert.ok(FILES.length <= 43, `${FILES.length} files`)
   })
 
-  test('of src/ has at most 72,951 bytes of logic, however it is written', () => {
+  test('of src/ has at most 72,954 bytes of logic, however it is written', () => {
     const { outputFiles } = buildSync({
       entryPoints: [fileURLToPath(new URL('src/main.ts', ROOT))],
       define: { 'import.meta.dirname': '__dirname' },
@@ -131,7 +131,7 @@ describe('the code', () => {
       write: false,
     })
     const bytes = outputFiles[0]?.contents.length ?? assert.fail()
-    assert.ok(bytes <= 72_951, `${bytes} bytes`)
+    assert.ok(bytes <= 72_954, `${bytes} bytes`)
   })
 
   test('of test/ has at most 11,992 lines', () => {

@@ -53,7 +53,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
     ACCEPT_JSON,
   ],
   badExpectation: [417, 'Expect must be 100-continue or left out'],
-  headersTooLarge: [431, 'The limits are 100 headers, and 16 KiB with the target'],
+  headersTooLarge: [431, 'At most 100 headers, 16 KiB of them, 16.5 KiB with the target'],
   internalError: [500, 'The server failed to answer; its log has the cause'],
   badTransferCoding: [501, 'Transfer-Encoding must be chunked or left out'],
   badJson: [400, 'The body must be one JSON object: %s'],

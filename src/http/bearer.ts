@@ -44,7 +44,7 @@ export class Keyring {
   /**
    * The index of the key in an `Authorization` header, or what is wrong with it.
    *
-   * @param storeNumber Of the key's own store: the index where any key is valid, without a list.
+   * @param storeNumber Returned where any key is valid: there is no list of keys then.
    */
   authorize(authorization?: string, storeNumber?: number): number | Problem {
     const token = tokenOf(authorization)

@@ -22,7 +22,7 @@ class Connection implements ServerConnection {
   readonly keepAlive: number
   readonly reportUse: () => void
   readonly pending: Exchange[] = [] // the one in progress, then those that wait for it
-  latest: Exchange | undefined // received last; forgotten after its response, once it is read
+  latest: Exchange | undefined // received last; forgotten after its response, if it is complete
   isRefused = false // once HttpServer has refused a request, it ignores the rest
   lastUse = 0 // a number that rises with each reportUse of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
@@ -52,7 +52,7 @@ class Connection implements ServerConnection {
     return this.pending.length === 0
   }
 
-  /** The last request has come: its response closes the connection. What follows is ignored. */
+  /** Whether the last request has come: its response closes the connection. Ignore what follows. */
   get isEnding(): boolean {
     return this.isRefused || this.latest?.res.shouldKeepAlive === false || !this.socket.writable
   }

@@ -23,7 +23,7 @@ export interface OpenRequest {
 }
 
 /** A request and what became of it. One that could not be read has no head. */
-export interface RequestOutcome extends Partial<OpenRequest> {
+export interface RequestOutcome extends Partial<Omit<OpenRequest, 'readBody' | 'started'>> {
   readonly ms: number // from the head of the request to its response
   readonly reply: Reply | undefined // undefined if the connection ended before a response
   readonly bytes: number // of the body that was sent

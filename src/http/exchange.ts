@@ -29,7 +29,7 @@ export class Exchange implements OpenRequest {
   readonly #service: Service
   // Undefined where a user's own server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
-  #buffering: Promise<Buffer | undefined> | undefined // the body
+  #buffering: Promise<number> | undefined // the body; resolves to its length
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -63,7 +63,7 @@ export class Exchange implements OpenRequest {
     if (!(reply instanceof Promise)) return this.#respond(reply)
     this.#connection?.reportUse()
     this.res.on('close', () => this.finish()) // the client may leave meanwhile
-    if (this.req.readableFlowing === null) this.req.resume() // an unread body would hide that
+    if (this.req.readableFlowing === null) this.req.resume() // else its body hides that it left
     void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
   }
 
@@ -76,20 +76,22 @@ export class Exchange implements OpenRequest {
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
-    return this.bufferBody()
+    return this.bufferBody().then((length) =>
+      length < 0 ? undefined : this.buffered.subarray(0, length),
+    )
   }
 
   /**
-   * Collects the body in `buffered`, and resolves to it. If it is too large, resolves to undefined,
-   * and drops the rest. Never settles if the client leaves: finish() reports that.
+   * Collects the body in `buffered`, and resolves to its length: `req` keeps what this resolves to.
+   * If it is too large, resolves to -1, and drops the rest. Never settles if the client leaves.
    */
-  bufferBody(): Promise<Buffer | undefined> {
+  bufferBody(): Promise<number> {
     this.#buffering ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody, onBug } = this.#service
       if (req.readableEnded) {
         onBug(new Error('the body was read before petstore.listener was called'))
-        return resolve(NO_BODY)
+        return resolve(0)
       }
       let length = 0
       req.read(0) // only for speed: else node dumps it after the response (undocumented)
@@ -97,14 +99,13 @@ export class Exchange implements OpenRequest {
         if (this.#isOver) return // it is only discarded
         const start = length
         length += chunk.length
-        if (length > maxBody) return resolve(undefined)
+        if (length > maxBody) return resolve(-1)
         const before = this.buffered
         this.buffered = append(before, start, chunk, maxBody)
         if (this.buffered !== before) this.#connection?.reportUse()
       })
       req.on('end', () => {
-        // Else it has its response, or was cut off.
-        if (!this.#isOver) resolve(this.buffered.subarray(0, length))
+        if (!this.#isOver) resolve(length) // else it has its response, or was cut off
       })
     })
     return this.#buffering
@@ -118,7 +119,6 @@ export class Exchange implements OpenRequest {
     // Otherwise these stay until the response has been read.
     this.buffered = NO_BODY
     this.body = undefined
-    this.#buffering = undefined
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */

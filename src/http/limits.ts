@@ -12,17 +12,17 @@ function oldSpaceFlag(): number {
 
 export const MAX_HEADERS = 100
 const MAX_LENGTH = 16 * 2 ** 10 // of the names and values of all headers; of the target, too
-const MAX_HEAD_LENGTH = MAX_LENGTH + 512 // of all these together
+const MAX_HEAD_LENGTH = MAX_LENGTH + 512 // of all these together: less than this, as in node
 
 /** Whether a head exceeds these. The headers are names and values in turn. */
 export function isHeadTooLarge(target: string, headers: readonly string[]): boolean {
   let length = 0
   for (const text of headers) length += text.length
   if (headers.length > 2 * MAX_HEADERS || target.length > MAX_LENGTH) return true
-  return length > MAX_LENGTH || length + target.length > MAX_HEAD_LENGTH
+  return length > MAX_LENGTH || length + target.length >= MAX_HEAD_LENGTH
 }
 
-/** Bounds of a server, mostly in bytes or milliseconds. Those of node:http have its names. */
+/** Bounds of a server, in bytes, milliseconds or requests. Those of node:http have its names. */
 export class Limits {
   maxHeaderSize: number = MAX_HEAD_LENGTH
   // These two run on while a pipelined request is not read, because the one before it takes long.
@@ -33,5 +33,5 @@ export class Limits {
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response
-  idleCheckInterval: number = 500 // in a stop; without a request in it, idle connections close
+  idleCheckInterval: number = 500 // during a stop: after one without requests, idle ones close
 }

@@ -12,11 +12,11 @@ type Redact = (text: string) => string
 type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
-  /** Makes a request logger, with the `redact` of a store. Logs no body or query value: secrets. */
+  /** Makes a logger of a store's requests. It logs no body and no query value: secrets, maybe. */
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Counts an event. Logs at once or, within 10 s after that, the sum and the last detail. */
+  /** Logs an event at once; those of the next 10 s after them, as a sum with the last detail. */
   count(level: LogLevel, what: string, detail?: string): void
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>

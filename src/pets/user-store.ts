@@ -55,7 +55,7 @@ function checkJson(json: unknown): string {
 
 function checkAdded(added: Added, onFailure: OnFailure): Added {
   if (added.ok) checkJson(added.json)
-  else if (!REASONS.includes(added.reason)) throw new TypeError(`unknown reason ${added.reason}`)
   else if (added.cause !== undefined) onFailure(added.cause)
-  return added
+  if (added.ok || REASONS.includes(added.reason)) return added
+  throw new TypeError(`unknown reason ${added.reason}`)
 }

@@ -25,7 +25,7 @@ function isSettable(name: string): boolean {
 }
 
 const HEADERS = rule(
-  'an object of header names and texts, without Content-Type and others the server sets',
+  'an object of valid names and texts, without Content-Type and others the server sets',
   // Not iterable: a Headers or a Map has no members of its own.
   (value): value is Record<string, string> =>
     isRecord(value) && !(Symbol.iterator in value) && Object.values(value).every(isString),

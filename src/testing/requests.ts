@@ -168,7 +168,7 @@ export class RequestRecorder {
     this.#budget.bytes += bytes
   }
 
-  /** Drops the oldest while there are too many or, given a share, all take more of the budget. */
+  /** Drops the oldest while there are too many or, given a share, all recorders exceed it. */
   dropOldest(share: number = Infinity): void {
     for (const [head, entry] of this.#requests) {
       const isWithin = this.#count <= this.#maxLength && this.#size <= MAX_SIZE

@@ -485,7 +485,7 @@ const KNOWN =
   'retryAfter, delay, hangUp, body, done'
 const NO_STATUS = 'code, message, headers and retryAfter must be with a status'
 const HEADERS =
-  'must be an object of header names and texts, without Content-Type and others the server sets'
+  'must be an object of valid names and texts, without Content-Type and others the server sets'
 const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const HUNG_UP = { ...ANY, hangUp: true }
