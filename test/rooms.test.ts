@@ -134,8 +134,8 @@ describe('the code', () => {
     assert.ok(bytes <= 72_954, `${bytes} bytes`)
   })
 
-  test('of test/ has at most 11,992 lines', () => {
+  test('of test/ has at most 11,994 lines', () => {
     const total = filesIn('test/').reduce((sum, path) => sum + linesOf(`test/${path}`).length, 0)
-    assert.ok(total <= 11_992, `${total} lines`)
+    assert.ok(total <= 11_994, `${total} lines`)
   })
 })

@@ -8,15 +8,15 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
-import type { Expected } from '../support.ts'
-import { assertLast, assertNext, mockTimers, outcomesOf, portOf } from '../support.ts'
-import { RawConnection, start, startLogging } from '../support.ts'
+import { assertLast, assertNext, type Expected, mockTimers, outcomesOf } from '../support.ts'
+import { portOf, RawConnection, start, startLogging } from '../support.ts'
 import { ask, get, HOST, LONG, open, post, postHead, request, REX, within } from './raw.ts'
 
 const START = postHead(REX.length, 'Expect: 100-continue')
 // A page of 50 MB, more than the system buffers for a client that does not read.
 const BIG = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(500_000), categoryId: 1 }))
 const PAGE = get('/v1/pets?limit=100')
+const REFUSED = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 20'])
 
 // A worker's: once the gate is at 1, ten clients connect, and it sets the gate to 2. Posts what
 // became of each.
@@ -67,23 +67,28 @@ async function beginClose(petstore: Petstore): Promise<{ closing: Promise<number
 }
 
 describe('close()', within, () => {
-  test('stops listening and closes idle connections', async (t) => {
+  test('stops listening, closes idle connections, and serves the others', async (t) => {
     const petstore = await start(t)
     const used = await openIdle(t, petstore)
+    const busy = await openInFlight(t, petstore)
+    const sending = await ask(t, petstore, REFUSED, '401 unauthorized')
     const unused = new RawConnection(t, petstore)
     await once(unused.socket, 'connect')
     mockTimers(t, 'setInterval')
     const { closing } = await beginClose(petstore)
-    t.mock.timers.tick(new Limits().idleCheckInterval)
+    await sending.write(`${'x'.repeat(20)}${get()}`)
+    await assertLast(sending, 200)
+    t.mock.timers.tick(2 * new Limits().idleCheckInterval)
     for (const connection of [used, unused]) assert.equal(await connection.rest(), '')
+    await busy.write(REX.slice(9))
+    await assertLast(busy, 201)
     assert.equal(await closing, 0)
   })
 
   test('lets a client that is still sending a refused body read its response', async (t) => {
     const petstore = await start(t, {}, { linger: LONG })
     const idle = await openIdle(t, petstore)
-    const head = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 20'])
-    const sending = await open(t, petstore, head, 'unread')
+    const sending = await open(t, petstore, REFUSED, 'unread')
     while (petstore.requests.length < 2) await turn()
     mockTimers(t, 'setInterval')
     const { closing } = await beginClose(petstore)
