@@ -9,10 +9,9 @@ import type { NewPet, Petstore, StartOptions } from '../src/types.ts'
 import { Client } from './conformance/client.ts'
 import { checkTranscript, readTranscripts } from './conformance/transcript.ts'
 import { ask, BEARER, chunk, CHUNKED, get, HOST, request } from './http/raw.ts'
-import type { Answer, Expected } from './support.ts'
-import { assertLast, assertNext, check } from './support.ts'
-import { AUTHORIZATION, folderOf, KEY, petsIn } from './support.ts'
-import { start, startLogging, temporaryFile } from './support.ts'
+import { type Answer, assertLast, assertNext, AUTHORIZATION, check } from './support.ts'
+import { type Expected, folderOf, KEY, petsIn, start } from './support.ts'
+import { startLogging, temporaryFile } from './support.ts'
 
 const REX = { name: 'Rex', categoryId: 1, status: 'sold' } as const
 const BODY = JSON.stringify(REX)

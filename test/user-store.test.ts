@@ -48,6 +48,8 @@ test('createPetstore() serves it in process, and says to ask it for its pets', a
   await using petstore = createPetstore({ store, pets: [REX] })
   const response = await petstore.fetch(`${petstore.url}/pets/1`, petstore)
   assert.equal(await response.text(), store.pets.get(1))
+  await petstore.fetch(`${petstore.url}/pets/1000000000000000`, petstore) // no pet has 16 digits
+  assert.equal(store.calls.filter((name) => name === 'get').length, 1)
   assert.deepEqual(await petstore.add([REX]), [{ id: 2, ...REX }])
   await petstore.reset()
   assert.equal(store.pets.size, 1)

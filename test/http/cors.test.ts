@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StartOptions } from '../../src/types.ts'
-import type { Answer, Expected, Sent } from '../support.ts'
-import { assertLast, check, start } from '../support.ts'
+import { type Answer, assertLast, check, type Expected, type Sent, start } from '../support.ts'
 import { open } from './raw.ts'
 
 const SHOP = 'https://shop.example'
@@ -73,6 +72,9 @@ test('a script may read a fault, a parse error, and a response in process', asyn
   assert.equal(answer.headers['x-request-id'], 'a-1')
   const malformed = await open(t, petstore, `GET /v1/pets HTTP/1.1\r\nOrigin: ${SHOP}\r\n\r\n`)
   const { headers } = await petstore.fetch(`${petstore.url}/pets`, { headers: { origin: SHOP } })
+  petstore.inject({ operation: '*', status: 503, headers: { Vary: 'Accept' } })
+  const both = await petstore.fetch(`${petstore.url}/pets`, petstore)
+  assert.equal(both.headers.get('vary'), 'Accept, Origin')
   const refused = await assertLast(malformed, '400 bad_request')
   for (const one of [answer, refused, { headers: Object.fromEntries(headers) }])
     assert.deepEqual(corsOf(one), ALLOWS_SHOP)
