@@ -5,9 +5,8 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { residentKiB } from '../process.ts'
-import type { Load, Request, Server } from './servers.ts'
-import { AUTHORIZATION, FOLDER, load, OPTIONS } from './servers.ts'
-import { startBuilt, startFloor, startPeer } from './servers.ts'
+import { AUTHORIZATION, FOLDER, type Load, load, OPTIONS, type Request } from './servers.ts'
+import { type Server, startBuilt, startFloor, startPeer } from './servers.ts'
 
 const { quick, node = '' } = OPTIONS
 const ROUNDS = quick ? 1 : 5

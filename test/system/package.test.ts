@@ -262,6 +262,8 @@ test('the commands for a shared server run', async (t) => {
     '[{"id":1,"name":"Rex","categoryId":1,"status":"available"}]',
     `[${luna}]`,
     '[]',
+    '{"operation":"*","status":429,"retryAfter":5,"times":1}',
+    '{"operation":"*","delay":1500,"times":"always"}',
   ])
 })
 
