@@ -58,9 +58,9 @@ async function readBytes({ body, signal }: Request, maxBytes: number): Promise<B
 }
 
 function toResponse(reply: Reply, method: string, echoed: readonly string[]): Response {
-  const pairs = headersOf(reply, bytesOf(reply), echoed)
+  const flat = headersOf(reply, bytesOf(reply), echoed)
   const headers = new Headers()
-  for (let at = 0; at < pairs.length; at += 2) headers.append(pairs[at] ?? '', pairs[at + 1] ?? '')
+  for (let at = 0; at < flat.length; at += 2) headers.append(flat[at] ?? '', flat[at + 1] ?? '')
   const { status, body = null, contentLength } = reply
   const isCut = body !== null && contentLength !== undefined
   const content = isCut ? ReadableStream.from(breakOff(body)) : body

@@ -12,7 +12,7 @@ type Redact = (text: string) => string
 type Members = Readonly<Record<string, string | undefined>>
 
 export interface Log {
-  /** Makes a logger of a store's requests. It logs no body and no query value: secrets, maybe. */
+  /** Makes a logger of a store's requests. Bodies and query values may be secret: it omits them. */
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void

@@ -19,7 +19,7 @@ export interface Setup {
   readonly requestBudget?: Budget // of the recorded requests of all keys
 }
 
-/** All that belongs to one store: the petstore's, or a key's. It is here for its faults. */
+/** All that belongs to one store: the petstore's, or a key's. In testing/ for its faults. */
 export interface Core extends Setup {
   // Not Context: testing imports nothing of api but its errors.
   readonly context: {
