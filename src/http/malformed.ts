@@ -17,7 +17,7 @@ export function malformedProblem(req: IncomingMessage): Problem | undefined {
 
   // RFC 9112 §3.2: one Host, which HTTP/1.0 may omit. Of several, a proxy might use another one.
   if (host === undefined && !isHttp10) return 'badHost'
-  if (host !== undefined && !HOST.test(host)) return 'badHost'
+  if (!HOST.test(host ?? '')) return 'badHost'
   if (countOf(rawHeaders, 'host') > 1) return 'badHost'
 
   // RFC 9110 §11.6.2, §5.3: credentials are not a list.
