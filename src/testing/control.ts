@@ -63,8 +63,10 @@ export function controlRoutes(petstore: Unchecked): Route[] {
 }
 
 function routeOf([method, path, task]: Row): Route {
+  const hasParameters = method === 'GET' && path === '/requests'
   const handle = async (call: Call): Promise<Reply> => {
     try {
+      if (call.query && !hasParameters) throw misuse('query must be empty')
       const body = await task(call)
       if (body === undefined) return { status: 204 }
       return { status: method === 'POST' ? 201 : 200, body }

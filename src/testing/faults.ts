@@ -134,9 +134,8 @@ export class Faults {
     const outcome = fault.done ? await handle(call) : undefined
     if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
     // After hangUp(), no delayed request gets a response; after clear(), none that a fault delayed.
-    const wasHungUp = signal.reason === HANG_UP && ms > 0
-    const wasCleared = signal.aborted && signal.reason !== HANG_UP && fault.delay !== undefined
-    if (fault.hangUp || wasHungUp || wasCleared) return undefined
+    const wasDelayed = signal.reason === HANG_UP ? ms > 0 : fault.delay !== undefined
+    if (fault.hangUp || (signal.aborted && wasDelayed)) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }
@@ -164,9 +163,8 @@ function draw(purpose: string, seed: number | undefined, at: number): number {
   return Number(`0x${digits}`) / 2 ** 32
 }
 
-function drawDelay(delay: Delay | undefined, seed: number | undefined, at: number): number {
-  if (delay === undefined) return 0
-  const [min, max] = isNumber(delay) ? [delay, delay] : delay
+function drawDelay(delay: Delay = 0, seed: number | undefined, at: number): number {
+  const [min = 0, max = min] = [delay].flat()
   return min + Math.floor(draw('delay', seed, at) * (max - min + 1))
 }
 

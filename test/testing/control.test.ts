@@ -226,8 +226,7 @@ test('a wait for requests that do not come ends in 408, with a list of what came
 
 test('the error of a wait is as docs/testing.md shows it', async () => {
   const petstore = createPetstore()
-  const headers = { ...petstore.headers, ...JSON_TYPE }
-  const create = { method: 'POST', headers, body: REX }
+  const create = { method: 'POST', headers: { ...petstore.headers, ...JSON_TYPE }, body: REX }
   await petstore.fetch(`${petstore.url}/pets?statsu=sold`, petstore)
   petstore.inject({ operation: 'createPet', status: 503 })
   await petstore.fetch(`${petstore.url}/pets`, create)
@@ -335,6 +334,7 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
   const good = 'count=0&wait=0 wait=600 wait=5.0 wait=1.001 operation=page status=null&key=0'
   for (const query of words(good))
     assert.equal((await call('GET', `/requests?${query}`)).status, 200, query)
+  assertError(await call('DELETE', '/requests?status=404'), 400, 'bad_request')
 })
 
 test('getPet can be removed and brought back at any time, and its document follows', async (t) => {
