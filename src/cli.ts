@@ -140,10 +140,9 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
   const url = `${reachableUrl(urlOf(host, port))}/readyz`
   try {
     const signal = AbortSignal.timeout(3_000)
-    const { statusCode } = await new Promise<IncomingMessage>((resolve, reject) => {
-      get(url, { signal }, resolve).on('error', reject) // not fetch, which refuses some ports
-    })
-    if (statusCode !== 200) throw new Error(`status ${statusCode}`)
+    const request = get(url, { signal }) // not fetch, which refuses some ports
+    const [response]: IncomingMessage[] = await once(request, 'response')
+    if (response?.statusCode !== 200) throw new Error(`status ${response?.statusCode}`)
   } catch (error) {
     throw new Error(`not ready: ${url}: ${messageOf(error)}`)
   }

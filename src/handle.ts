@@ -46,8 +46,15 @@ export class PetstoreHandle implements Petstore {
 
   /** The core of its key, opened if need be. Without `storePerKey`, the only one. */
   get #coreOfKey(): Core {
-    if (this.#isKeyClosed) throw withCode('closed', new Error('this petstore of a key is closed'))
+    if (this.#isKeyClosed) throw withCode('closed', new Error('this petstore is closed'))
     return this.#core.cores?.use(this.apiKey) ?? this.#core
+  }
+
+  /** The same, to change what it has: after close(), it can only be read. */
+  get #openCore(): Core {
+    const core = this.#coreOfKey
+    if (core.recorder.isClosed) throw withCode('closed', new Error('this petstore is closed'))
+    return core
   }
 
   readonly of = (key: string): Petstore => {
@@ -92,7 +99,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
-    const { store } = this.#coreOfKey.context
+    const { store } = this.#openCore.context
     const pets = petsOrThrow(validateNewPets(newPets))
     // A local store, which has values(), takes all at once; a user's own stops at a failure.
     const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
@@ -102,7 +109,7 @@ export class PetstoreHandle implements Petstore {
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const { options } = this.#core
-    const { context, faults, recorder } = this.#coreOfKey
+    const { context, faults, recorder } = this.#openCore
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateInitialPets(newPets))
     faults.hangUp() // first, so that no delayed request adds a pet to the fresh ones
     const fits = await orStorageFailed(context.store.reset(pets))
@@ -113,7 +120,7 @@ export class PetstoreHandle implements Petstore {
     recorder.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#coreOfKey.faults.inject(fault)
+  readonly inject = (fault: Fault): void => this.#openCore.faults.inject(fault)
   readonly clearFaults = (): void => this.#coreOfKey.faults.clear()
   readonly clearRequests = (): void => this.#coreOfKey.recorder.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) =>

@@ -86,10 +86,10 @@ function matching(mustBe: string, pattern: RegExp): Rule<string> {
   return rule(mustBe, isString, (value) => pattern.test(value))
 }
 
-const MILLISECONDS = integer(0, 600_000)
+const MILLISECONDS = integer(0, 600_000, ' ms')
 
 export const DELAY: Rule<Delay> = rule(
-  `${MILLISECONDS.mustBe}, or a range of that: [MIN, MAX], as a setting MIN-MAX`,
+  `${MILLISECONDS.mustBe}, or a range: [MIN, MAX], as a setting MIN-MAX`,
   (value): value is Delay =>
     isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
   (value) => {
@@ -102,7 +102,7 @@ export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof va
 
 const PORT = integer(0, 65_535)
 const HOST = matching('a host name or an IP address', /^[\w.:-]+$/)
-const HEAP_HINT = ", half of the heap's limit, which NODE_OPTIONS=--max-old-space-size=MB raises"
+const HEAP_HINT = ', half of the heap, which NODE_OPTIONS=--max-old-space-size=MB raises'
 
 const isOrigin = (text: string) =>
   text === '*' || (!text.includes('*') && URL.canParse(text) && new URL(text).origin === text)
@@ -165,7 +165,7 @@ const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
   if (given.storePerKey && given.snapshot)
-    throw misuse('snapshot (--snapshot) must be left out with storePerKey (--store-per-key)')
+    throw misuse('snapshot must be left out with storePerKey')
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
@@ -178,13 +178,7 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
 /** The pets; throws an error that names the first invalid one. */
 export function petsOrThrow<T>(pets: Parsed<T>): T {
   if (pets.ok) return pets.value
-  const message = `pets must be an array of NewPet: ${pets.reason}`
-  throw withCode('invalid_pet', new TypeError(message))
-}
-
-const OBJECT: Rule<Record<string, unknown>> = {
-  ...rule('an object, not an array', isObject),
-  isSecret: true, // keys may be given in its place
+  throw withCode('invalid_pet', new TypeError(`pets must be an array of NewPet: ${pets.reason}`))
 }
 
 /** Checks an object against the rules of its members; undefined counts as omitted. */
@@ -193,7 +187,9 @@ export function checkMembers(
   input: unknown,
   rules: Readonly<Record<string, Rule<unknown>>>,
 ): asserts input is object {
-  check(what, input, OBJECT)
+  // Its kind is shown, and not its value: a key may be given in its place.
+  const kind = Object.prototype.toString.call(input).slice(8, -1)
+  if (!isObject(input)) throw misuse(`${what} must be an object, not ${kind}`)
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))
   if (unknown !== undefined) {
@@ -207,7 +203,7 @@ export function checkMembers(
 
 /** The end of a message: the known word that contains the unknown one, or is contained in it. */
 export function hintFor(unknown: string, known: readonly string[]): string {
-  const plain = (word: string): string => word.replaceAll('_', '').toLowerCase()
+  const plain = (word: string): string => word.replace(/[-_]/g, '').toLowerCase()
   const wrong = plain(unknown)
   const longer = known.find((word) => plain(word).includes(wrong))
   // The last: PORT, the first, is in a mistyped PETSTORE_CONTROL_PORTS, too.
@@ -224,7 +220,7 @@ export function check<T>(
 ): asserts value is T {
   const { mustBe, isSecret, isType, isInRange } = rule
   if (isType(value) && isInRange(value)) return
-  const shown = isSecret ? name : `${name} ${text}`
+  const shown = isSecret ? name : `${name} ${value === undefined ? 'is required and' : text}`
   const message = `${shown} must be ${mustBe}`
   const error = isType(value) ? new RangeError(message) : new TypeError(message)
   throw withCode('invalid_option', error)

@@ -24,11 +24,11 @@ const DEFAULT_CONFIG: Config & Record<string, unknown> = {
   drainDelay: 0,
 }
 
-const SECONDS = integer(0, 86_400)
+const SECONDS = integer(0, 86_400, ' seconds')
 const SETTING_RULES: Readonly<Record<string, Rule<unknown>>> = {
   ...RULES,
   demo: BOOLEAN,
-  keepAlive: integer(1, 86_400),
+  keepAlive: integer(1, 86_400, ' seconds'),
   drain: SECONDS,
   drainDelay: SECONDS,
 }

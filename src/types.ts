@@ -163,8 +163,8 @@ export interface WaitOptions {
   status?: number | null | undefined
   /** Only getPet of this pet. */
   petId?: number | undefined
-  /** The `key` of a recorded request; any by default. */
-  key?: number | undefined
+  /** The `key` of a recorded request, null if it had no valid one; any by default. */
+  key?: number | null | undefined
   /** Milliseconds; 4,000 by default. */
   timeout?: number | undefined
 }

@@ -1,5 +1,5 @@
 // The decisions of docs/contract.md, as far as test/conformance/ does not check them. Malformed
-// requests, CORS and connections have files of their own in http/.
+// requests, connections and other CORS have files of their own in http/.
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
@@ -32,6 +32,8 @@ const SERVERS: Record<string, StartOptions> = {
   gone: { getPetState: 'gone' },
   'gone-no-page': { getPetState: 'gone', page: false },
   keys: { apiKeys: [KEY, 'the-long-key-of-ann'] },
+  cors: { cors: 'https://shop.example' },
+  'cors-any': { cors: '*' },
 }
 for (const [name, options] of Object.entries(SERVERS)) {
   describe(`The rules of decisions/${name}.txt`, async () => {

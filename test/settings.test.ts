@@ -54,7 +54,8 @@ const KEY_MUST_BE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only 
 const invalidIn = (line: number) => `must hold one key a line: line ${line} must be ${KEY_MUST_BE}`
 
 type Setting = readonly [mustBe: string, good: Record<string, Effect>, bad: readonly string[]]
-const SECONDS: Setting = ['an integer from 0 to 86400', { 0: starts, 86_400: starts }, NO_SECONDS]
+const DAY = { 0: starts, 86_400: starts }
+const SECONDS: Setting = ['an integer from 0 to 86400 seconds', DAY, NO_SECONDS]
 const { apiKeys, basePath, controlHost, controlPort, cors, delay, getPetState, host, log } = RULES
 const { maxBody, maxConnections, maxStore, port } = RULES
 
@@ -92,7 +93,7 @@ const SETTINGS: Record<string, Setting> = {
   ],
   '--log': [log.mustBe, { text: starts, json: starts, off: starts }, ['JSON', 'text,json', 'a\nb']],
   '--keep-alive': [
-    'an integer from 1 to 86400',
+    'an integer from 1 to 86400 seconds',
     { 1: carries('keep-alive', 'timeout=1'), 86_400: carries('keep-alive', 'timeout=86400') },
     ['0', ...NO_SECONDS],
   ],

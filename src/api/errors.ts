@@ -42,7 +42,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   invalidToken: [401, 'The API key is not valid here', INVALID_TOKEN],
   malformedToken: [401, `The API key must be ${KEY_MUST_BE}`, INVALID_TOKEN],
   forbidden: [403, 'Not for web pages: omit Origin and Sec-Fetch-Site, call localhost or an IP'],
-  notFound: [404, 'Nothing is at this path (a final slash counts). The operations are under %s'],
+  notFound: [404, 'Nothing is at this path (case and slashes count). The operations are under %s'],
   methodNotAllowed: [405, 'The method must be one of %s', ['Allow', '%s']],
   requestTimeout: [408, 'The request did not arrive in time'],
   bodyTooLarge: [413, 'The body must have at most %s bytes'],

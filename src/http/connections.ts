@@ -1,8 +1,7 @@
 import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-// Not the globals: a user's test may fake them.
-import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
+import { clearTimeout, setImmediate, setTimeout } from './clock.ts'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { Limits } from './limits.ts'
 

@@ -1,6 +1,5 @@
 import type { Writable } from 'node:stream'
-import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the globals
-import { cachedTimestamp } from './clock.ts'
+import { cachedTimestamp, clearTimeout, setTimeout } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { readRequestId } from './headers.ts'
 import { HEAP_LIMIT } from './limits.ts'

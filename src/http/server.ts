@@ -2,9 +2,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-// Not the globals: a user's test may fake them.
-import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from './clock.ts'
 import { Connections, requestClass, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
@@ -37,16 +36,16 @@ export class HttpServer {
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
-    this.#server.setTimeout(options.stallTimeout, (socket) => this.#onStall(socket))
+    this.#server.setTimeout(options.stallTimeout, this.#onStall)
     this.#server.on('connection', (socket) => {
       this.#connectionCount++
       this.#connections.add(socket)
     })
     // The last two are for Expect: malformedProblem() admits 100-continue, Exchange sends the 100.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
-      this.#server.on(event, (req, res) => this.#receive(req, res))
+      this.#server.on(event, this.#receive)
     }
-    this.#server.on('connect', (req, socket) => this.#refuseTunnel(req, socket))
+    this.#server.on('connect', this.#refuseTunnel)
     this.#server.on('clientError', (error: ParseError, socket) => {
       this.#refuse(socket, problemOf(error), error.reason ?? error.message)
     })
@@ -60,7 +59,7 @@ export class HttpServer {
       this.#options.warn(`connections that the system refused (${message})`)
     })
     const bound = server.address()
-    if (typeof bound !== 'object' || bound === null) throw new Error('not listening')
+    if (!bound || typeof bound === 'string') throw new Error('not listening')
     return urlOf(bound.address, bound.port)
   }
 
@@ -124,7 +123,7 @@ export class HttpServer {
     }
   }
 
-  #receive(req: IncomingMessage, res: ServerResponse): void {
+  readonly #receive = (req: IncomingMessage, res: ServerResponse): void => {
     this.#requestCount++
     const connection = this.#connections.get(req.socket)
     // On Bun, a request after the connection's last; node disguises it: see requestClass().
@@ -141,7 +140,7 @@ export class HttpServer {
    * Responds to CONNECT, after which node no longer reads the socket or minds its time-out. What
    * follows a connection's last request comes here, too (see requestClass()): #refuse() ignores it.
    */
-  #refuseTunnel(req: IncomingMessage, stream: Duplex): void {
+  readonly #refuseTunnel = (req: IncomingMessage, stream: Duplex): void => {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
     socket.on('timeout', () => this.#onStall(socket))
@@ -149,7 +148,7 @@ export class HttpServer {
   }
 
   /** Called when nothing was read or written for stallTimeout; between requests, for keepAlive. */
-  #onStall(socket: Socket): void {
+  readonly #onStall = (socket: Socket): void => {
     const connection = this.#connections.get(socket)
     if (socket.writableLength > 0) return void socket.resetAndDestroy() // frees the kernel's buffer
     // A pending request may take its time; requestTimeout ends the wait for its body.

@@ -11,7 +11,7 @@ import { hasCode, messageOf } from '../guards.ts'
 /** Bytes of a path that a socket can have on every system. */
 const MAX_PATH = 103
 const STARTING = ', starting' // what a contender adds to its name
-const SILENT = 'a process that does not say who it is'
+const SILENT = 'an unknown process'
 const ANSWER_TIMEOUT = 1_000
 const SILENCE_TIMEOUT = 5_000
 const RETRY_DELAY = 10

@@ -1,5 +1,5 @@
-import { setImmediate } from 'node:timers' // a user's test may fake the global
 import { KEY_MUST_BE, type Keyring } from '../http/bearer.ts'
+import { setImmediate } from '../http/clock.ts'
 import type { Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
 import { redactor } from '../http/redact.ts'
@@ -122,7 +122,7 @@ export class Cores implements Budget {
 
   #openFor(key: string): Core {
     const { keyring } = this.#setup
-    const mustBe = keyring.isAnyKeyValid ? KEY_MUST_BE : 'one of the valid API keys'
+    const mustBe = keyring.isAnyKeyValid ? KEY_MUST_BE : 'a valid API key'
     if (!isString(key) || !keyring.isValid(key)) throw misuse(`key must be ${mustBe}`)
     this.makeRoom(this.#newBytes)
     // The keyring redacts only keys on its list: not if any is valid, nor once they are replaced.

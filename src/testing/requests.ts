@@ -1,5 +1,5 @@
 import { unescape as decodeLeniently } from 'node:querystring'
-import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the globals
+import { clearTimeout, setTimeout } from '../http/clock.ts'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
@@ -16,7 +16,7 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
   status: orElse(integer(100, 599), null),
   petId: integer(1, MAX_ID),
-  key: integer(0, 1_000_000),
+  key: orElse(integer(0, 1_000_000), null),
 }
 const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
 const SHOWN_REQUESTS = 20
@@ -38,7 +38,7 @@ export class RequestRecorder {
   #count = 0 // of those no longer in flight
   #size = 0
   readonly #budget: Budget
-  #isClosed = false
+  isClosed = false
 
   /** @param budget Bytes that several recorders take together. */
   constructor(
@@ -62,7 +62,7 @@ export class RequestRecorder {
   }
 
   close(): void {
-    this.#isClosed = true
+    this.isClosed = true
     for (const { end } of this.#waits) end('closed')
   }
 
@@ -93,7 +93,7 @@ export class RequestRecorder {
       const timer = setTimeout(end, timeout, 'timeout')
       this.#waits.add(wait)
       recount()
-      if (this.#isClosed) end('closed') // does nothing if there were enough
+      if (this.isClosed) end('closed') // does nothing if there were enough
     })
     if (Array.isArray(outcome)) return outcome
     Error.captureStackTrace(outcome) // it leads to the caller now, not to a timer

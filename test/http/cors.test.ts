@@ -1,3 +1,4 @@
+// Preflights are in decisions/cors.txt.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { StartOptions } from '../../src/types.ts'
@@ -6,7 +7,6 @@ import { open } from './raw.ts'
 
 const SHOP = 'https://shop.example'
 const REX = { name: 'Rex', categoryId: 1 }
-const METHODS = 'GET, HEAD, OPTIONS, POST'
 
 function corsOf({ headers }: Pick<Answer, 'headers'>): Record<string, unknown> {
   const isCors = ([name]: [string, unknown]) => /^(?:access-control-|vary$)/.test(name)
@@ -16,13 +16,6 @@ function corsOf({ headers }: Pick<Answer, 'headers'>): Record<string, unknown> {
 const ALLOWS_ANY = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' }
 const VARIES = { vary: 'Origin' }
 const ALLOWS_SHOP = { ...ALLOWS_ANY, 'access-control-allow-origin': SHOP, ...VARIES }
-const ANSWERS_PREFLIGHT = {
-  'access-control-allow-methods': METHODS,
-  'access-control-max-age': '7200',
-}
-
-const ASKS = 'access-control-request-headers'
-const TRACING = 'authorization,sentry-trace,traceparent'
 
 const ANSWERS: readonly [method: string, path: string, expected: Expected, sent?: Sent][] = [
   ['GET', '/v1/pets?limit=1', 200],
@@ -78,40 +71,4 @@ test('a script may read a fault, a parse error, and a response in process', asyn
   const refused = await assertLast(malformed, '400 bad_request')
   for (const one of [answer, refused, { headers: Object.fromEntries(headers) }])
     assert.deepEqual(corsOf(one), ALLOWS_SHOP)
-})
-
-test('answers a preflight without a key with the methods of the path, or 404', async (t) => {
-  const shop = await start(t, { cors: SHOP })
-  const any = await start(t, { cors: '*' })
-  const off = await start(t)
-  const ask = { authorization: '', origin: SHOP, 'access-control-request-method': 'POST' }
-  const { origin: _, ...noOrigin } = ask
-  const lets = { ...ALLOWS_SHOP, ...ANSWERS_PREFLIGHT }
-  const rows: [petstore: { url: string }, headers: Record<string, string>, expected: object][] = [
-    [shop, ask, lets],
-    [shop, { ...ask, authorization: 'Bearer wrong-key' }, lets],
-    [shop, { ...ask, 'access-control-request-method': 'DELETE' }, lets],
-    [shop, { ...ask, origin: 'https://evil.example' }, { ...VARIES, ...ANSWERS_PREFLIGHT }],
-    [shop, noOrigin, VARIES],
-    [shop, { origin: SHOP }, ALLOWS_SHOP],
-    [any, ask, { ...ALLOWS_ANY, ...ANSWERS_PREFLIGHT }],
-    [shop, { ...ask, [ASKS]: TRACING }, { ...lets, 'access-control-allow-headers': TRACING }],
-    [shop, { origin: SHOP, [ASKS]: TRACING }, ALLOWS_SHOP],
-    [any, noOrigin, {}],
-    [off, ask, {}],
-  ]
-  for (const [petstore, headers, expected] of rows) {
-    const answer = await check(petstore, 'OPTIONS', '/v1/pets', 204, { headers })
-    assert.deepEqual([answer.headers.allow, answer.body], [METHODS, ''])
-    assert.deepEqual(corsOf(answer), expected)
-  }
-  for (const path of ['/v1/pets/1', '/v1/store/orders', '/readyz', '/']) {
-    const { headers } = await check(shop, 'OPTIONS', path, 204, { headers: ask })
-    assert.equal(headers['access-control-allow-methods'], 'GET, HEAD, OPTIONS')
-  }
-  for (const path of ['/v1/none', '/none', '/v1/pets/']) {
-    const missing = await check(shop, 'OPTIONS', path, '404 not_found', { headers: ask })
-    assert.deepEqual(corsOf(missing), ALLOWS_SHOP)
-  }
-  assert.deepEqual(new Set(shop.requests.map(({ operation }) => operation)), new Set([null]))
 })

@@ -22,7 +22,7 @@ test('a stopped process keeps its lock; a killed one does not', async (t) => {
   t.after(() => child.kill('SIGKILL'))
   await once(child.stdout, 'data')
   child.kill('SIGSTOP')
-  await assert.rejects(takeLock(`${folder}/pets`), /in use by a process that does not say who/)
+  await assert.rejects(takeLock(`${folder}/pets`), /in use by an unknown process/)
   const asked = new Promise((resolve) => subscribe('net.client.socket', resolve))
   const taken = takeAndRelease(`${folder}/pets`)
   await asked
@@ -78,7 +78,7 @@ test('an owner that lacks file descriptors to respond keeps its lock', async (t)
   await assert.rejects(takeLock(`${folder}/pets`), /is in use by itself$/)
   answer = ''
   t.mock.method(Date, 'now', () => count * 1_000)
-  const isSilent = /in use by a process that does not say who it is$/
+  const isSilent = /in use by an unknown process$/
   await assert.rejects(takeLock(`${folder}/pets`), isSilent)
   assert.ok(count > 5)
 })

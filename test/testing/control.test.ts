@@ -37,7 +37,7 @@ test('the controls have their own address, need no key, and end with the petstor
     await check(petstore, 'GET', `/v1${path}`, '404 not_found')
   }
   for (const path of ['/v1/pets', '/livez', '/reset/', '/Pets', '/pets/1', '/%zz'])
-    assert.match(assertError(await call('GET', path), 404, 'not_found'), / under \/$/)
+    assert.match(assertError(await call('GET', path), 404, 'not_found'), /GET \/ lists them/)
   await petstore.close()
   await assert.rejects(call('GET', '/pets'), { code: 'ECONNREFUSED' })
 })
@@ -120,16 +120,16 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
 
 test('an invalid body is refused with its reason, and changes nothing', async (t) => {
   const { petstore, url } = await startControls(t, { pets: [TOM] })
-  const noJson = /^The body must be JSON: ./
+  const noJson = /^The body must be JSON \(texts in double quotes\): ./
   for (const [path, body, code, message] of [
-    ['/reset', '[', 'bad_request', /^The body must be JSON: Unexpected end/],
+    ['/reset', '[', 'bad_request', /^The body must be JSON .*: Unexpected end/],
     ['/reset', ' ', 'bad_request', noJson],
-    ['/reset', 'key at position 1', 'bad_request', /JSON: it is not valid JSON$/],
+    ['/reset', 'key at position 1', 'bad_request', /: it is not valid JSON$/],
     ['/reset', 'null', 'invalid_pet', /^pets must be an array of NewPet: ./],
     ['/pets', '', 'bad_request', noJson],
     ['/pets', `[${REX},3]`, 'invalid_pet', /: in item 2, a pet must be an object$/],
     ['/pets', '[{"id":1}]', 'invalid_pet', /: in item 1, .*id must be left out: the store/],
-    ['/faults', '\xff', 'bad_request', /^The body must be JSON: it is not valid UTF-8$/],
+    ['/faults', '\xff', 'bad_request', /^The body must be JSON .*: it is not valid UTF-8$/],
   ] as const) {
     const answer = await send({ url }, 'POST', path, { body: Buffer.from(body, 'latin1') })
     assert.match(assertError(answer, 400, code), message)
@@ -266,7 +266,7 @@ test('a wait filters by operation, status, pet and key, in process and over HTTP
   const filters: readonly [WaitOptions, ...paths: string[]][] = [
     [{ petId: 1 }, '/pets/1', '/pets/1?a', '/pets/%31', '/pets/1?lost'],
     [{ petId: 1, status: 404 }, '/pets/1', '/pets/1?a', '/pets/%31'],
-    [{ petId: 1, operation: 'listPets' }],
+    [{ petId: 1, operation: 'listPets', key: null }],
     [{ petId: 2 }],
     [{ key: 1 }, '/pets/11'],
     [{ key: 0, operation: 'listPets' }, '/pets'],
@@ -296,9 +296,9 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['RangeError', [0, { timeout: 600_001 }], /^timeout 600001 must be an .* from 0 to 600000$/],
     ['RangeError', [0, { operation: 'livez' }], /^operation 'livez' must be .*, page, openapi$/],
     ['RangeError', [0, { petId: 0 }], 'petId 0 must be an integer from 1 to 999999999999999'],
-    ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000'],
+    ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000, or null'],
     ['TypeError', [0, { path: '/' }], `options must not have 'path'; ${known}`],
-    ['TypeError', [0, [1]], 'options must be an object, not an array'],
+    ['TypeError', [0, [1]], 'options must be an object, not Array'],
   ] as const) {
     const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, given)
     await assert.rejects(waiting, { name, code: 'invalid_option', message })
@@ -323,7 +323,7 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     ['wait=1.0005', `wait '1.0005' ${SECONDS}`],
     ['wait=-1', `wait '-1' ${SECONDS}`],
     ['wait=', `wait '' ${SECONDS}`],
-    ['key=null', 'key null must be an integer from 0 to 1000000'],
+    ['key=none', "key 'none' must be an integer from 0 to 1000000, or null"],
     ['__proto__=1', `query must not have '__proto__'; ${known}`],
     ['timeout=5', `query must not have 'timeout'; ${known}`],
     ['status=200&status=404', 'query must name each parameter once'],
@@ -331,7 +331,7 @@ test('GET /requests names the parameter that is wrong, as it was sent', async (t
     const answer = await call('GET', `/requests?${query}`)
     assert.equal(assertError(answer, 400, 'bad_request'), message)
   }
-  const good = 'count=0&wait=0 wait=600 wait=5.0 wait=1.001 operation=page status=null&key=0'
+  const good = 'count=0&wait=0 wait=600 wait=5.0 wait=1.001 operation=page status=null&key=null'
   for (const query of words(good))
     assert.equal((await call('GET', `/requests?${query}`)).status, 200, query)
   assertError(await call('DELETE', '/requests?status=404'), 400, 'bad_request')
@@ -352,7 +352,7 @@ test('getPet can be removed and brought back at any time, and its document follo
   assert.equal((await call('PUT', '/get-pet', '"deprecated"')).status, 204)
   assert.deepEqual(await seen(), there)
   assert.equal((await call('PUT', '/get-pet', '"gone"')).status, 204)
-  const wrong = /^(getPetState .* must be one of deprecated, gone$|The body must be JSON: )/
+  const wrong = /^(getPetState .* must be one of deprecated, gone$|The body must be JSON .*: )/
   for (const body of ['', 'gone', '"Gone"', '{}', 'null', '1'])
     assert.match(assertError(await call('PUT', '/get-pet', body), 400, 'bad_request'), wrong)
   const assign = () => Object.assign(petstore, { getPetState: 'Gone' })
@@ -474,7 +474,7 @@ test('a bug in a control is a 500 that tells nothing; the log gets the error', a
 })
 
 const OPERATIONS = 'must be one of listPets, createPet, getPet, listOrders, *'
-const OR_RANGE = ', or a range of that: [MIN, MAX], as a setting MIN-MAX'
+const OR_RANGE = ' ms, or a range: [MIN, MAX], as a setting MIN-MAX'
 const DELAYS = `must be an integer from 0 to 600000${OR_RANGE}`
 const TWICE = 'retryAfter must be without Retry-After among the headers'
 const NO_PET = 'petId must go with the operation getPet'
@@ -483,15 +483,16 @@ const KNOWN =
   'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +
   'retryAfter, delay, hangUp, body, done'
 const NO_STATUS = 'code, message, headers and retryAfter must be with a status'
-const HEADERS =
-  'must be an object of valid names and texts, without Content-Type and others the server sets'
+const HEADERS = 'must be an object of names and texts'
+const HEADER = 'must be a text in Latin-1, on one line'
 const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const HUNG_UP = { ...ANY, hangUp: true }
 const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
-  ['TypeError', 'fault must be an object, not an array', null, [FAULT]],
-  ['TypeError', `operation undefined ${OPERATIONS}`, {}, { status: 500 }],
+  ['TypeError', 'fault must be an object, not Array', [FAULT]],
+  ['TypeError', 'fault must be an object, not String', JSON.stringify(FAULT)],
+  ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
   ['TypeError', `fault must not have 'cause'; ${KNOWN}`, { ...FAULT, cause: 5 }],
@@ -502,7 +503,7 @@ const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults:
   ['TypeError', NO_STATUS, { ...HUNG_UP, headers: {} }, { ...ANY, delay: 1, retryAfter: 1 }],
   ['TypeError', `headers 'x: y' ${HEADERS}`, { ...FAULT, headers: 'x: y' }],
   ['TypeError', `headers [] ${HEADERS}`, { ...FAULT, headers: [] }],
-  ['TypeError', `headers { x: 1 } ${HEADERS}`, { ...FAULT, headers: { x: 1 } }],
+  ['TypeError', `header x 1 ${HEADER}`, { ...FAULT, headers: { y: '1', x: 1 } }],
   ['TypeError', `fault must not have '__proto__'; ${KNOWN}`, JSON.parse('{"__proto__":{}}')],
   ['TypeError', NONE, ANY, NEVER, { ...ANY, hangUp: false }, { ...ANY, done: true }],
   ['TypeError', TWICE, { ...FAULT, retryAfter: 1, headers: { 'retry-AFTER': '2' } }],
@@ -521,12 +522,12 @@ const GOOD_FAULTS: object[] = [
 ]
 const ITS_OWN = words(`Connection content-length CONTENT-TYPE Date Keep-Alive Trailer Upgrade
   TE Transfer-Encoding Cache-Control Access-Control-Allow-Origin`)
-const BAD_HEADERS = [
-  ...[...ITS_OWN, '', 'x y', 'x:', 'ü'].map((name) => ({ [name]: 'y' })),
-  ...['a\r\nb: c', '\0', '€'].map((x) => ({ x })),
-]
-for (const headers of BAD_HEADERS)
-  BAD_FAULTS.push(['RangeError', `headers ${inspect(headers)} ${HEADERS}`, { ...FAULT, headers }])
+for (const name of [...ITS_OWN, '', 'x y', 'x:', 'ü']) {
+  const message = `headers must not have ${name}: invalid or reserved`
+  BAD_FAULTS.push(['TypeError', message, { ...FAULT, headers: { [name]: 'y' } }])
+}
+for (const x of ['a\r\nb: c', '\0', '€'])
+  BAD_FAULTS.push(['RangeError', `header x ${inspect(x)} ${HEADER}`, { ...FAULT, headers: { x } }])
 for (const [member, min, max, more = ''] of [
   ['status', 400, 599],
   ['times', 1, 1_000_000, ', or always'],
