@@ -102,7 +102,7 @@ export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof va
 
 const PORT = integer(0, 65_535)
 const HOST = matching('a host name or an IP address', /^[\w.:-]+$/)
-const HEAP_HINT = ', half of the heap, which NODE_OPTIONS=--max-old-space-size=MB raises'
+const HEAP_HINT = ', half of the heap: NODE_OPTIONS=--max-old-space-size=MB raises it'
 
 const isOrigin = (text: string) =>
   text === '*' || (!text.includes('*') && URL.canParse(text) && new URL(text).origin === text)
@@ -165,7 +165,7 @@ const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
 export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>): Options {
   checkMembers('options', given, rules)
   if (given.storePerKey && given.snapshot)
-    throw misuse('snapshot must be left out with storePerKey')
+    throw misuse('snapshot (--snapshot) must be left out with storePerKey (--store-per-key)')
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
@@ -189,7 +189,7 @@ export function checkMembers(
 ): asserts input is object {
   // Its kind is shown, and not its value: a key may be given in its place.
   const kind = Object.prototype.toString.call(input).slice(8, -1)
-  if (!isObject(input)) throw misuse(`${what} must be an object, not ${kind}`)
+  if (!isObject(input)) throw misuse(`${what} must be an object (got ${kind})`)
   const names = Object.keys(rules)
   const unknown = Object.keys(input).find((name) => !names.includes(name))
   if (unknown !== undefined) {
@@ -236,6 +236,7 @@ export function withCode<E extends Error>(code: PetstoreErrorCode, error: E): E 
   return Object.assign(error, { code })
 }
 
-function show(value: unknown): string {
-  return inspect(value, { depth: 0, breakLength: Infinity, compact: true }) // on one line
+/** A value on one line. */
+export function show(value: unknown): string {
+  return inspect(value, { depth: 0, breakLength: Infinity, compact: true })
 }

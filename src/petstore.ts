@@ -181,8 +181,9 @@ async function startControls(core: Core, limits: Limits) {
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
   // With `cores`, a control acts on the store of the valid key of its request.
+  const routesOf = (key?: string) => controlRoutes(new PetstoreHandle(core, undefined, key))
   const serviceOf = (key?: string): Service => ({
-    router: createRouter(controlRoutes(new PetstoreHandle(core, undefined, key)), ''),
+    router: createRouter(routesOf(key), '', '/ (GET / lists them)'),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
       return cores && keyring.authorize(headers.authorization)

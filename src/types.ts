@@ -149,7 +149,7 @@ export interface Petstore extends AsyncDisposable {
   replaceKeys(apiKeys: readonly string[]): void
   /**
    * Stops listening, completes snapshot and log, and returns how many requests were cut off. After
-   * that, `add`, `reset`, `inject` and `waitForRequests` throw `closed`.
+   * that, `add`, `reset`, `inject` and a wait for more requests throw `closed`.
    * @param drain Milliseconds for requests in flight, 0 by default; ignored without a socket. A
    * second call may shorten it.
    */

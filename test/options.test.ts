@@ -155,7 +155,7 @@ test('options must be an object, and a value is shown on one line', async () => 
   for (const given of [null, 'port', 8080, true, [KEY]])
     await assertRejected(
       given,
-      /^options must be an object, not (?:Null|String|Number|Boolean|Array)$/,
+      /^options must be an object \(got (?:Null|String|Number|Boolean|Array)\)$/,
     )
   const array = { journal: [{ a: { b: 1 } }, 'x'.repeat(100), 3, 4, 5] }
   await assertRejected(array, /^journal \[ \[Object\], 'x+', 3, 4, 5 \] must be /)

@@ -54,7 +54,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   ],
   badExpectation: [417, 'Expect must be 100-continue or left out'],
   headersTooLarge: [431, 'At most 100 headers, 16 KiB of them, 16.5 KiB with the target'],
-  internalError: [500, 'The server failed to answer; its log has the cause'],
+  internalError: [500, 'The server failed: see its log'],
   badTransferCoding: [501, 'Transfer-Encoding must be chunked or left out'],
   badJson: [400, 'The body must be one JSON object: %s'],
   badQuery: [400, '%s', [], 'invalid_parameter'],

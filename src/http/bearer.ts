@@ -24,7 +24,7 @@ export class Keyring {
     this.replace(keys, isAnyKeyValid)
   }
 
-  /** Makes these keys, and no others unless any is, valid. */
+  /** Replaces the valid keys; with `isAnyKeyValid`, every key of the right form is valid. */
   replace(keys: readonly string[], isAnyKeyValid = false): void {
     this.isAnyKeyValid = isAnyKeyValid
     this.firstKey = keys[0] ?? ''

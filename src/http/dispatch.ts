@@ -60,8 +60,7 @@ export function dispatch(service: Service, request: OpenRequest): Awaitable<Repl
   const keyOrProblem = secured ? authorize(headers, method) : undefined
   if (typeof keyOrProblem === 'string') return refuse(keyOrProblem) // a Problem
   request.key = keyOrProblem
-  // '' for the test controls
-  if (!routes) return refuse('notFound', router.basePath || '/ (GET / lists them)')
+  if (!routes) return refuse('notFound', router.place)
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
   if (!route) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'

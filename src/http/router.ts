@@ -35,22 +35,22 @@ export function readTarget(target: string): { path: string; query: string } {
 
 export interface Router {
   readonly allow: string // for `OPTIONS *`: the methods of all resources
-  readonly basePath: string
+  readonly place: string // where the operations are
   /** Matches exactly and case-sensitively, after percent-decoding each segment. */
   find(method: string, target: string): RouteMatch
 }
 
-export function createRouter(table: readonly Route[], basePath: string): Router {
+export function createRouter(table: readonly Route[], base: string, place: string = base): Router {
   // By path, with % for its parameter: a decoded path has no bare %, only %25 and %2F.
   const resources = new Map<string, Map<string, Route>>()
   for (const route of table) {
-    const base = route.access ? '' : basePath
-    const fullPath = (base + route.path).replace(/\{\w+\}$/, '%')
+    const start = route.access ? '' : base
+    const fullPath = (start + route.path).replace(/\{\w+\}$/, '%')
     const routes = resources.get(fullPath) ?? new Map<string, Route>()
     routes.set(route.method, route)
     resources.set(fullPath, routes)
   }
-  const prefix = `${basePath}/`
+  const prefix = `${base}/`
 
   function find(method: string, target: string): RouteMatch {
     const { path, query } = readTarget(target)
@@ -60,11 +60,11 @@ export function createRouter(table: readonly Route[], basePath: string): Router 
     let routes = resources.get(decoded)
     if (!routes && param !== '') routes = resources.get(`${decoded.slice(0, start)}%`)
     const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-    const secured = decoded === basePath || decoded.startsWith(prefix)
+    const secured = decoded === base || decoded.startsWith(prefix)
     return { query, param, secured, routes, route }
   }
 
-  return { allow: allowOf(table.map(({ method }) => method)), basePath, find }
+  return { allow: allowOf(table.map(({ method }) => method)), place, find }
 }
 
 /** The value of an `Allow` header: these methods, OPTIONS, and HEAD where there is GET. */

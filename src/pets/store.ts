@@ -42,16 +42,18 @@ export class MemoryStore implements LocalStore {
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
   // By the object of the query, as long as that lives. Not the last page: it can change.
   #cachedPages = new WeakMap<PageQuery, Page>()
+  readonly #cachesPages: boolean
   #isClosed = false
   #initialSize = 0
   #budget: Budget
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
-   * @param shared A budget with other stores.
+   * @param shared A budget with other stores. It does not count pages, so none are cached.
    */
   constructor(maxBytes: number, report?: Report, shared?: Budget) {
     this.#report = report
+    this.#cachesPages = shared === undefined
     this.#budget = shared ?? { maxBytes, bytes: 0 }
   }
 
@@ -86,9 +88,7 @@ export class MemoryStore implements LocalStore {
     const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
-    // A budget that stores share, which can make room, does not count pages.
-    const isCached = !this.#budget.makeRoom && json.length <= MAX_PAGE_LENGTH
-    if (isCached) this.#cachedPages.set(query, page)
+    if (this.#cachesPages && json.length <= MAX_PAGE_LENGTH) this.#cachedPages.set(query, page)
     return page
   }
 

@@ -88,7 +88,7 @@ function jsonOf(pets: readonly Pet[]): string {
 function readJson(body: Buffer): unknown {
   const input = parseJsonBytes(body)
   if (input.ok) return input.value
-  throw misuse(`The body must be JSON (texts in double quotes): ${input.reason}`)
+  throw misuse(`The body must be JSON (strings in double quotes): ${input.reason}`)
 }
 
 const PARAMETERS = {

@@ -43,7 +43,6 @@ export function closeCore({ context, faults, recorder }: Core): Awaitable<void> 
 
 /** Bytes counted for a store beyond its pets. */
 const STORE_OVERHEAD = 16 * 2 ** 10
-const CLOSED_FOR_ROOM = 'stores closed to make room, the longest unused first'
 
 /** A core for each key, opened on first use. Where a store has no room, it closes others. */
 export class Cores implements Budget {
@@ -116,7 +115,7 @@ export class Cores implements Budget {
       if (this.bytes + bytes <= this.maxBytes) return
       if (context.store === kept) continue
       this.close(key)
-      this.#setup.log.count('warn', CLOSED_FOR_ROOM)
+      this.#setup.log.count('warn', 'stores closed to make room')
     }
   }
 

@@ -6,7 +6,7 @@ import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
-import { misuse, oneOf, orElse, rule } from '../options.ts'
+import { misuse, oneOf, orElse, rule, show } from '../options.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
 import { OPERATIONS } from './violations.ts'
@@ -21,11 +21,11 @@ const RESERVED_HEADER =
 const HOP_BY_HOP = /^(?:(?:proxy-)?connection|keep-alive|te|trailer|transfer-encoding|upgrade)$/i
 
 const HEADERS = rule(
-  'an object of names and texts',
+  'an object of strings',
   // Not iterable: a Headers or a Map has no members of its own.
   (value): value is Record<string, unknown> => isRecord(value) && !(Symbol.iterator in value),
 )
-const HEADER = rule('a text in Latin-1, on one line', isString, (text) => HEADER_VALUE.test(text))
+const HEADER = rule('a string of Latin-1 on one line', isString, (text) => HEADER_VALUE.test(text))
 
 const FAULT_RULES = {
   operation: oneOf([...OPERATIONS, '*']),
@@ -61,9 +61,9 @@ function checkFault(input: unknown): asserts input is Fault {
   if (status === undefined && ofError.some((member) => member !== undefined))
     throw misuse('code, message, headers and retryAfter must be with a status')
   for (const [name, value] of Object.entries(fault.headers ?? {})) {
-    check(`header ${name}`, value, HEADER)
     if (!HEADER_NAME.test(name) || RESERVED_HEADER.test(name) || HOP_BY_HOP.test(name))
-      throw misuse(`headers must not have ${name}: invalid or reserved`)
+      throw misuse(`headers must not have ${show(name)}: invalid or reserved`)
+    check(`header ${name}`, value, HEADER)
     if (/^retry-after$/i.test(name) && fault.retryAfter !== undefined)
       throw misuse('retryAfter must be without Retry-After among the headers')
   }

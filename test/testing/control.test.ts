@@ -120,7 +120,7 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
 
 test('an invalid body is refused with its reason, and changes nothing', async (t) => {
   const { petstore, url } = await startControls(t, { pets: [TOM] })
-  const noJson = /^The body must be JSON \(texts in double quotes\): ./
+  const noJson = /^The body must be JSON \(strings in double quotes\): ./
   for (const [path, body, code, message] of [
     ['/reset', '[', 'bad_request', /^The body must be JSON .*: Unexpected end/],
     ['/reset', ' ', 'bad_request', noJson],
@@ -298,7 +298,7 @@ test('waitForRequests() names the argument that is wrong', async () => {
     ['RangeError', [0, { petId: 0 }], 'petId 0 must be an integer from 1 to 999999999999999'],
     ['RangeError', [0, { key: -1 }], 'key -1 must be an integer from 0 to 1000000, or null'],
     ['TypeError', [0, { path: '/' }], `options must not have 'path'; ${known}`],
-    ['TypeError', [0, [1]], 'options must be an object, not Array'],
+    ['TypeError', [0, [1]], 'options must be an object (got Array)'],
   ] as const) {
     const waiting: Promise<unknown> = Reflect.apply(petstore.waitForRequests, undefined, given)
     await assert.rejects(waiting, { name, code: 'invalid_option', message })
@@ -483,15 +483,15 @@ const KNOWN =
   'known are operation, petId, after, times, rate, seed, status, code, message, headers, ' +
   'retryAfter, delay, hangUp, body, done'
 const NO_STATUS = 'code, message, headers and retryAfter must be with a status'
-const HEADERS = 'must be an object of names and texts'
-const HEADER = 'must be a text in Latin-1, on one line'
+const HEADERS = 'must be an object of strings'
+const HEADER = 'must be a string of Latin-1 on one line'
 const NO_ANSWER = 'hangUp must be without status and body'
 const ANY = { operation: '*' }
 const HUNG_UP = { ...ANY, hangUp: true }
 const NEVER = { ...ANY, rate: 0.5, times: 'always', after: 1 }
 const BAD_FAULTS: [name: 'TypeError' | 'RangeError', message: string, ...faults: unknown[]][] = [
-  ['TypeError', 'fault must be an object, not Array', [FAULT]],
-  ['TypeError', 'fault must be an object, not String', JSON.stringify(FAULT)],
+  ['TypeError', 'fault must be an object (got Array)', [FAULT]],
+  ['TypeError', 'fault must be an object (got String)', JSON.stringify(FAULT)],
   ['TypeError', `operation is required and ${OPERATIONS}`, {}, { status: 500 }],
   ['TypeError', `operation 1 ${OPERATIONS}`, { ...FAULT, operation: 1 }],
   ['RangeError', `operation 'livez' ${OPERATIONS}`, { ...FAULT, operation: 'livez' }],
@@ -522,8 +522,8 @@ const GOOD_FAULTS: object[] = [
 ]
 const ITS_OWN = words(`Connection content-length CONTENT-TYPE Date Keep-Alive Trailer Upgrade
   TE Transfer-Encoding Cache-Control Access-Control-Allow-Origin`)
-for (const name of [...ITS_OWN, '', 'x y', 'x:', 'ü']) {
-  const message = `headers must not have ${name}: invalid or reserved`
+for (const name of [...ITS_OWN, '', 'x y', 'x:', 'a\nb', 'ü']) {
+  const message = `headers must not have ${inspect(name)}: invalid or reserved`
   BAD_FAULTS.push(['TypeError', message, { ...FAULT, headers: { [name]: 'y' } }])
 }
 for (const x of ['a\r\nb: c', '\0', '€'])
