@@ -20,6 +20,7 @@ export interface Listeners {
 // RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
 const NO_HOST = 'http://petstore.invalid'
 const DRAIN = integer(0, 86_400_000)
+const closed = () => withCode('closed', new Error('this petstore is closed'))
 
 /** What startPetstore and createPetstore return. Arrow functions, so that each works alone. */
 export class PetstoreHandle implements Petstore {
@@ -46,14 +47,14 @@ export class PetstoreHandle implements Petstore {
 
   /** The core of its key, opened if need be. Without `storePerKey`, the only one. */
   get #coreOfKey(): Core {
-    if (this.#isKeyClosed) throw withCode('closed', new Error('this petstore is closed'))
+    if (this.#isKeyClosed) throw closed()
     return this.#core.cores?.use(this.apiKey) ?? this.#core
   }
 
   /** The same, to change what it has: after close(), it can only be read. */
   get #openCore(): Core {
     const core = this.#coreOfKey
-    if (core.recorder.isClosed) throw withCode('closed', new Error('this petstore is closed'))
+    if (core.recorder.isClosed) throw closed()
     return core
   }
 
