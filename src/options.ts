@@ -236,7 +236,6 @@ export function withCode<E extends Error>(code: PetstoreErrorCode, error: E): E 
   return Object.assign(error, { code })
 }
 
-/** A value on one line. */
 export function show(value: unknown): string {
-  return inspect(value, { depth: 0, breakLength: Infinity, compact: true })
+  return inspect(value, { depth: 0, breakLength: Infinity, compact: true }) // on one line
 }

@@ -14,19 +14,20 @@ export function isApiKey(text: string): boolean {
 
 /** The valid keys. A look-up takes as long among many as among few. */
 export class Keyring {
-  isAnyKeyValid = false // of the right form
+  isAnyKeyValid: boolean // of the right form, until replace()
   firstKey = ''
   // By a hash, so that the time of a look-up tells nothing about a key.
   readonly #entries = new Map<number, readonly { key: Buffer; index: number }[]>()
   #redact = redactor([])
 
-  constructor(keys: readonly string[], isAnyKeyValid: boolean) {
-    this.replace(keys, isAnyKeyValid)
+  constructor(keys: readonly string[], isAnyKeyValid = false) {
+    this.replace(keys)
+    this.isAnyKeyValid = isAnyKeyValid // which replace() has cleared
   }
 
-  /** Replaces the valid keys; with `isAnyKeyValid`, every key of the right form is valid. */
-  replace(keys: readonly string[], isAnyKeyValid = false): void {
-    this.isAnyKeyValid = isAnyKeyValid
+  /** Makes these keys, and no others, valid. */
+  replace(keys: readonly string[]): void {
+    this.isAnyKeyValid = false
     this.firstKey = keys[0] ?? ''
     this.#entries.clear()
     for (const [index, key] of keys.entries()) {
