@@ -1,2 +1,2 @@
-export { createPetstore, startPetstore } from './petstore.ts'
+export { createPetstore, startPetstore } from './petstore/launch.ts'
 export type * from './types.ts'

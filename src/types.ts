@@ -41,7 +41,7 @@ export interface PetstoreOptions {
   /** Origins whose scripts may call, such as `https://shop.example`, or `*`; none by default. */
   cors?: string | readonly string[] | undefined
   /** How many of the latest requests the petstore records, in memory; 1,000 by default. */
-  journal?: number | undefined
+  maxRequests?: number | undefined
   /** Format of the log; `off` by default. */
   log?: 'text' | 'json' | 'off' | undefined
   /** Where the log goes; standard output by default. */
@@ -101,7 +101,7 @@ export interface Petstore extends AsyncDisposable {
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
   /**
-   * The latest requests, in order of arrival: at most `journal`, at most 16 Mi characters, and
+   * The latest requests, in order of arrival: at most `maxRequests`, at most 16 Mi characters, and
    * with `storePerKey` at most an eighth of `maxStore` for all keys. Each access makes a copy.
    */
   readonly requests: RecordedRequest[]

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { after, describe, test } from 'node:test'
-import { startPetstore } from '../src/petstore.ts'
+import { startPetstore } from '../src/petstore/launch.ts'
 import { MemoryStore } from '../src/pets/store.ts'
 import type { NewPet, Petstore, StartOptions } from '../src/types.ts'
 import { Client } from './conformance/client.ts'

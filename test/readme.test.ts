@@ -5,9 +5,9 @@ import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
 import { DEMO_PETS } from './demo.ts'
 import { type Pet, startPetstore } from '../src/index.ts'
-import { DEFAULTS, RULES } from '../src/options.ts'
+import { DEFAULTS, RULES } from '../src/petstore/options.ts'
 import { blocksOf, DOCUMENTS, exec, read, runTour } from './documents.ts'
-import { run, serve } from './executable.ts'
+import { run, serve } from './cli/executable.ts'
 import { Running, USER_ENV } from './process.ts'
 import { folderOf, KEY, send, start, words } from './support.ts'
 
@@ -108,7 +108,7 @@ test('the first example runs as it stands', async () => {
 })
 
 test('the examples in the comments of the public types run as they stand', async () => {
-  const files = ['src/petstore.ts', 'src/types.ts', 'src/store-types.ts'].map(read)
+  const files = ['src/petstore/launch.ts', 'src/types.ts', 'src/store-types.ts'].map(read)
   const texts = files.flatMap((text) => text.match(/(?<=@example\s)[^]*?(?=\n *\*\/)/g) ?? [])
   assert.equal(texts.length, files.join('').split('@example').length - 1)
   const blocks = texts.map((text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`)

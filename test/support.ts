@@ -14,7 +14,7 @@ import type { TestContext } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { Limits } from '../src/http/limits.ts'
-import { launch } from '../src/petstore.ts'
+import { launch } from '../src/petstore/launch.ts'
 import type { Petstore, StartOptions } from '../src/types.ts'
 
 /** Repeats a random test that failed: each prints its own. */

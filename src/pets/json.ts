@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
-import { isRecord, messageOf } from '../guards.ts'
+import { hasMembers, messageOf } from '../guards.ts'
 
 /** A parsed value, or the reason why there is none. */
 export type Parsed<T> = { ok: true; value: T } | { ok: false; reason: string }
@@ -56,7 +56,7 @@ function exactNumbers(text: string): unknown {
   const records = [root]
   for (const record of records) {
     for (const [key, value] of Object.entries(record)) {
-      if (isRecord(value)) records.push(value)
+      if (hasMembers(value)) records.push(value)
       else if (typeof value === 'string' && value.startsWith(mark)) {
         record[key] = exactNumber(value.slice(mark.length))
       }

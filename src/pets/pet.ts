@@ -1,4 +1,4 @@
-import { isObject, isRecord } from '../guards.ts'
+import { isRecord, hasMembers } from '../guards.ts'
 import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
 import { failure, type Parsed, parseJson, valueOrThrow } from './json.ts'
 
@@ -22,7 +22,7 @@ function isInt64(value: unknown): value is Int64 {
 
 /** Validates a NewPet; unknown members are dropped. The reason names every wrong member. */
 export function validateNewPet(input: unknown): Parsed<NewPet> {
-  if (!isObject(input)) return failure('a pet must be an object')
+  if (!isRecord(input)) return failure('a pet must be an object')
   const { name, categoryId, status } = input
   const hasName = typeof name === 'string'
   const hasCategoryId = isInt64(categoryId)
@@ -60,7 +60,7 @@ export function validateInitialPets(input: unknown): Parsed<InitialPet[]> {
 }
 
 function hasId(item: unknown): boolean {
-  return isRecord(item) && 'id' in item
+  return hasMembers(item) && 'id' in item
 }
 
 function validateEach<T>(
@@ -95,7 +95,7 @@ export function petOrThrow(input: unknown): Pet {
 function validatePet(input: unknown, minId: number): Parsed<Pet> {
   const pet = validateNewPet(input)
   if (!pet.ok) return pet
-  const id = isRecord(input) ? input['id'] : undefined
+  const id = hasMembers(input) ? input['id'] : undefined
   if (typeof id === 'number' && Number.isInteger(id) && id >= minId && id <= MAX_ID) {
     return { ok: true, value: { id, ...pet.value } }
   }

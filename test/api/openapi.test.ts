@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import { createPetstore } from '../../src/petstore.ts'
+import { createPetstore } from '../../src/petstore/launch.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
 import { open } from '../http/raw.ts'

@@ -1,6 +1,6 @@
 // A response as it came, and what a rule can demand of it.
 import { isDeepStrictEqual } from 'node:util'
-import { isObject } from '../../src/guards.ts'
+import { isRecord } from '../../src/guards.ts'
 
 const INT64 = 2n ** 63n
 const MARK = '\ue000' // of the private use area
@@ -87,7 +87,7 @@ export class Response {
   }
 
   #shouldBeError(expected: string): void {
-    const error = this.#demand('an Error', isObject)
+    const error = this.#demand('an Error', isRecord)
     const { code, message, status } = error
     this.should('an Error with a code', typeof code === 'string')
     this.should('an Error with a message', typeof message === 'string')
@@ -127,7 +127,7 @@ function isInt64(value: unknown): boolean {
 }
 
 function isPet(value: unknown): value is Pet {
-  if (!isObject(value)) return false
+  if (!isRecord(value)) return false
   const { id, name, categoryId, status } = value
   const hasStatus = status === undefined || STATUSES.includes(String(status))
   return isInt64(id) && typeof name === 'string' && isInt64(categoryId) && hasStatus

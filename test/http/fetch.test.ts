@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createPetstore } from '../../src/petstore.ts'
+import { createPetstore } from '../../src/petstore/launch.ts'
 import type { Petstore } from '../../src/types.ts'
 import { AUTHORIZATION, collectGarbage, KEY } from '../support.ts'
 import { REX } from './raw.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Keyring } from '../../src/http/bearer.ts'
-import { createPetstore, startPetstore } from '../../src/petstore.ts'
+import { createPetstore, startPetstore } from '../../src/petstore/launch.ts'
 import { AUTHORIZATION, FakeStream, KEY } from '../support.ts'
 import { get, open, post, request } from './raw.ts'
 

@@ -4,7 +4,7 @@ import { Agent, createServer, type RequestListener, type ServerOptions } from 'n
 import { Duplex, type DuplexOptions } from 'node:stream'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createPetstore } from '../../src/petstore.ts'
+import { createPetstore } from '../../src/petstore/launch.ts'
 import type { Petstore } from '../../src/types.ts'
 import { type Answer, assertLast, assertNext, AUTHORIZATION, check } from '../support.ts'
 import { type Expected, FakeStream, KEY, type Sent, start } from '../support.ts'

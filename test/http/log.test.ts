@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { openLog } from '../../src/http/log.ts'
-import { createPetstore } from '../../src/petstore.ts'
+import { createPetstore } from '../../src/petstore/launch.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
 import { bearer, check, FakeStream, KEY, mockTimers, send, startLogging } from '../support.ts'
 import { get, open, postChunked, REX } from './raw.ts'
@@ -255,7 +255,7 @@ const EXITS = {
 
 for (const [how, code] of Object.entries(EXITS)) {
   test(`loses no line when the process ${how}`, () => {
-    const petstore = new URL('../../src/petstore.ts', import.meta.url)
+    const petstore = new URL('../../src/petstore/launch.ts', import.meta.url)
     const script = `import { createPetstore } from '${petstore}'
 createPetstore({ log: 'text' }).log.event('info', 'the last'); ${code}`
     const args = ['--import', 'tsx', '--input-type=module', '--eval', script]

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { petJson } from '../../src/pets/pet.ts'
-import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
+import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
 import { type LocalStore, MemoryStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
 import { folderOf, SEED } from '../support.ts'

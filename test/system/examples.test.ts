@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
-import { HELP } from '../../src/settings.ts'
+import { HELP } from '../../src/cli/settings.ts'
 import { folderOf } from '../support.ts'
 import { isHere, must, pipInstall, run } from './packages.ts'
 

@@ -2,7 +2,7 @@
 import { DEMO_PETS } from '../demo.ts'
 import { exec } from '../documents.ts'
 import { words } from '../support.ts'
-import { startPetstore } from '../../src/petstore.ts'
+import { startPetstore } from '../../src/petstore/launch.ts'
 
 const petstore = await startPetstore({ port: 8080, pets: DEMO_PETS })
 const flags = words(`--headless --no-sandbox --hide-scrollbars --virtual-time-budget=10000

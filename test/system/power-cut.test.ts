@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
+import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
 import { Running } from '../process.ts'
 import { folderOf, KEY, listAll, petsIn, Random, SEED, send, words } from '../support.ts'
 import { Disk, fill, read } from './power-cut-disk.ts'

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
 import { test } from 'node:test'
-import { openSnapshotStore } from '../../src/pets/snapshot-store.ts'
+import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import { folderOf, Random, SEED } from '../support.ts'
 import { Disk, fill, read } from '../system/power-cut-disk.ts'

@@ -4,8 +4,8 @@ import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createPetstore, type NewPet, type Petstore, type StartOptions } from '../../src/index.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
-import { launch } from '../../src/petstore.ts'
-import { ended, run } from '../executable.ts'
+import { launch } from '../../src/petstore/launch.ts'
+import { ended, run } from '../cli/executable.ts'
 import { open, request } from '../http/raw.ts'
 import { assertError, assertNext, bearer, check, type Expected, FakeStream } from '../support.ts'
 import { outcomesOf, send, start, startLogging, untilInFlight } from '../support.ts'
@@ -203,7 +203,7 @@ describe('where the stores share --max-store', () => {
   })
 
   test('the longest unused makes room for another, and the log counts them', async (t) => {
-    const options = { ...PER_KEY, journal: 0, maxStore: 3 * STORE_BYTES }
+    const options = { ...PER_KEY, maxRequests: 0, maxStore: 3 * STORE_BYTES }
     const { petstore, logStream } = await startLogging(t, 'json', options)
     const keys = ['first-key', 'second-key', 'third-key'] as const
     // A pet would need more room than there is: only requests tell the stores apart.
@@ -218,7 +218,7 @@ describe('where the stores share --max-store', () => {
 
   test('a pet counts in the store of any key, and is refused beyond the limit', async (t) => {
     const maxStore = 2 * STORE_BYTES + 2 * BYTES_OF_REX
-    const petstore = await shared(t, { journal: 0, maxStore })
+    const petstore = await shared(t, { maxRequests: 0, maxStore })
     for (const key of [ANN, BEN]) await petstore.of(key).add([REX])
     await create(petstore, ANN, '507 store_full')
     await petstore.of(BEN).close()
@@ -241,7 +241,7 @@ describe('where the stores share --max-store', () => {
 
   test('the first pet of a store makes room for itself, and others do not', async (t) => {
     const maxStore = 2 * (STORE_BYTES + BYTES_OF_REX)
-    const options = { ...PER_KEY, journal: 0, pets: [REX], maxStore }
+    const options = { ...PER_KEY, maxRequests: 0, pets: [REX], maxStore }
     const { petstore, logStream } = await startLogging(t, 'json', options)
     petstore.of(BEN).getPetState = 'gone'
     await create(petstore, ANN, 201)
@@ -291,14 +291,14 @@ describe('where the stores share --max-store', () => {
 
   test('a new store has room for all of its initial pets', async (t) => {
     const bytes = STORE_BYTES + BYTES_OF_REX
-    const petstore = await shared(t, { pets: [REX], journal: 0, maxStore: 2 * bytes - 1 })
+    const petstore = await shared(t, { pets: [REX], maxRequests: 0, maxStore: 2 * bytes - 1 })
     for (const key of [ANN, BEN, ANN]) assert.deepEqual(namesIn(petstore.of(key)), ['Rex'])
     await petstore.of(ANN).reset()
     assert.deepEqual(namesIn(petstore.of(ANN)), ['Rex'])
   })
 
   test('20,000 keys leave as many stores as there is room for, those used last', async (t) => {
-    const petstore = await shared(t, { journal: 0, maxStore: 64 * STORE_BYTES })
+    const petstore = await shared(t, { maxRequests: 0, maxStore: 64 * STORE_BYTES })
     const keys = Array.from({ length: 20_000 }, (_, at) => `the-key-of-client-${at}`)
     for (const key of keys) {
       petstore.of(key).getPetState = 'gone'

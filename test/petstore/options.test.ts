@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { HEAP_LIMIT } from '../src/http/limits.ts'
-import { createPetstore, startPetstore } from '../src/petstore.ts'
-import { MemoryStore } from '../src/pets/store.ts'
-import { FakeStream, folderOf, words } from './support.ts'
+import { HEAP_LIMIT } from '../../src/http/limits.ts'
+import { createPetstore, startPetstore } from '../../src/petstore/launch.ts'
+import { MemoryStore } from '../../src/pets/store.ts'
+import { FakeStream, folderOf, words } from '../support.ts'
 
 interface Option {
   mustBe: string
@@ -81,7 +81,7 @@ const OPTIONS: Record<string, Option> = {
     misshapen: [true, [1], new URL('http://a')],
     outOfRange: ['', ['*', ''], ...NO_ORIGINS],
   },
-  journal: integer(0, 1_000_000),
+  maxRequests: integer(0, 1_000_000),
   log: oneOf('text', 'json', 'off'),
   logStream: {
     mustBe: 'a stream to write to',
@@ -155,8 +155,8 @@ test('options must be an object, and a value is shown on one line', async () => 
   const others = { Null: null, String: 'port', Number: 8080, Boolean: true, Array: [KEY] }
   for (const [kind, given] of Object.entries(others))
     await assertRejected(given, `options must be an object (got ${kind})`)
-  const array = { journal: [{ a: { b: 1 } }, 'x'.repeat(100), 3, 4, 5] }
-  await assertRejected(array, /^journal \[ \[Object\], 'x+', 3, 4, 5 \] must be /)
+  const array = { maxRequests: [{ a: { b: 1 } }, 'x'.repeat(100), 3, 4, 5] }
+  await assertRejected(array, /^maxRequests \[ \[Object\], 'x+', 3, 4, 5 \] must be /)
 })
 
 test('store is refused with snapshot, maxStore and storePerKey', async () => {
@@ -168,7 +168,7 @@ test('store is refused with snapshot, maxStore and storePerKey', async () => {
 })
 
 test('an unknown option is rejected by a list of the known ones, without its value', async () => {
-  const known = 'known are basePath, apiKeys, pets, .*, cors, journal, log[^=]*$'
+  const known = 'known are basePath, apiKeys, pets, .*, cors, maxRequests, log[^=]*$'
   const hints = {
     apiKey: String.raw` \(did you mean apiKeys\?\)`,
     basePaths: String.raw` \(did you mean basePath\?\)`,
@@ -217,7 +217,7 @@ test('the first invalid pet is named, with everything that is wrong with it', as
 
 test('maxStore is a quarter of the heap, of 256 MiB at most, and less in a small container', () => {
   const overfill = `
-    import { createPetstore } from './src/petstore.ts'
+    import { createPetstore } from './src/petstore/launch.ts'
     createPetstore({ pets: Array(17).fill({ name: 'x'.repeat(2 ** 24), categoryId: 1 }) })`
   const rows = [
     { heap: 200, container: Infinity, maxStore: 50 },

@@ -6,14 +6,14 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { connect, createServer, Server } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { takeLock } from '../../src/pets/lock.ts'
+import { takeLock } from '../../src/files/lock.ts'
 import { folderOf } from '../support.ts'
 
 const takeAndRelease = (file: string) => takeLock(file).then((lock) => lock.release())
 
 test('a stopped process keeps its lock; a killed one does not', async (t) => {
   const folder = folderOf()
-  const script = `import { takeLock } from './src/pets/lock.ts'
+  const script = `import { takeLock } from './src/files/lock.ts'
     await takeLock('${folder}/pets')
     setInterval(() => {}, 1e6)
     console.log('held')`

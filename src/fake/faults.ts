@@ -2,11 +2,11 @@ import { hash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
-import { isRecord } from '../guards.ts'
+import { hasMembers } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../options.ts'
-import { misuse, oneOf, orElse, rule, show } from '../options.ts'
+import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../rules.ts'
+import { misuse, oneOf, orElse, rule, show } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, Fault } from '../types.ts'
 import { OPERATIONS } from './violations.ts'
@@ -23,7 +23,7 @@ const HOP_BY_HOP = /^(?:(?:proxy-)?connection|keep-alive|te|trailer|transfer-enc
 const HEADERS = rule(
   'an object of strings',
   // Not iterable: a Headers or a Map has no members of its own.
-  (value): value is Record<string, unknown> => isRecord(value) && !(Symbol.iterator in value),
+  (value): value is Record<string, unknown> => hasMembers(value) && !(Symbol.iterator in value),
 )
 const HEADER = rule('a string of Latin-1 on one line', isString, (text) => HEADER_VALUE.test(text))
 

@@ -1,9 +1,9 @@
 // The executable in process: `main` with streams to read and signals to send.
 import { EventEmitter } from 'node:events'
 import type { TestContext } from 'node:test'
-import { main } from '../src/cli.ts'
-import { greeted } from './process.ts'
-import { FakeStream, KEY } from './support.ts'
+import { main } from '../../src/cli/cli.ts'
+import { greeted } from '../process.ts'
+import { FakeStream, KEY } from '../support.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 

@@ -4,14 +4,14 @@ import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { hasCode, messageOf } from './guards.ts'
-import { isLoopback, reachableUrl, urlOf } from './http/server.ts'
-import { type Launched, launch } from './petstore.ts'
+import { hasCode, messageOf } from '../guards.ts'
+import { isLoopback, reachableUrl, urlOf } from '../http/server.ts'
+import { type Launched, launch } from '../petstore/launch.ts'
 import { readInitialPets } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
 
 // One bundle is built for the executable and for the package.
-export { createPetstore, startPetstore } from './petstore.ts'
+export { createPetstore, startPetstore } from '../petstore/launch.ts'
 
 const VERSION = '1.0.0'
 const OTHER_ADDRESS = '; use another --port, --host, --control-port or --control-host'
@@ -99,7 +99,7 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
   const given = {
     ...options,
     // Only the controls show recorded requests. Undefined stands for the default.
-    journal: options.controlPort === undefined ? 0 : undefined,
+    maxRequests: options.controlPort === undefined ? 0 : undefined,
     apiKeys: fileKeys ? [...(apiKeys ?? []), ...fileKeys] : apiKeys,
     pets: seed ?? (demo ? readInitialPets(`${import.meta.dirname}/demo.json`) : []),
     keepAlive: options.keepAlive * 1_000, // milliseconds

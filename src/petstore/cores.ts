@@ -3,11 +3,12 @@ import { setImmediate } from '../http/clock.ts'
 import type { Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
 import { redactor } from '../http/redact.ts'
-import { isString, misuse, type Options } from '../options.ts'
+import { type Options } from './options.ts'
+import { isString, misuse } from '../rules.ts'
 import type { AnyStore, Budget, LocalStore } from '../pets/store.ts'
 import type { Awaitable, GetPetState } from '../types.ts'
-import type { Faults } from './faults.ts'
-import type { RequestRecorder } from './requests.ts'
+import type { Faults } from '../fake/faults.ts'
+import type { RequestRecorder } from '../fake/requests.ts'
 
 /** What a petstore has before its store or, with `storePerKey`, what a key has before its own. */
 export interface Setup {

@@ -1,25 +1,25 @@
 import { inspect } from 'node:util'
-import { refuse } from './api/errors.ts'
-import type { Context } from './api/operations.ts'
-import { routes } from './api/routes.ts'
-import { messageOf } from './guards.ts'
-import { fill, type Listeners, noRoomFor, orStorageFailed, PetstoreHandle } from './handle.ts'
-import { Keyring } from './http/bearer.ts'
-import type { RequestHead, Service } from './http/dispatch.ts'
-import { Limits } from './http/limits.ts'
-import { openLog } from './http/log.ts'
-import { createRouter } from './http/router.ts'
-import { HttpServer, isLoopback } from './http/server.ts'
+import { refuse } from '../api/errors.ts'
+import type { Context } from '../api/operations.ts'
+import { routes } from '../api/routes.ts'
+import { messageOf } from '../guards.ts'
+import { fill, type Listeners, noRoomFor, orStorageFailed, PetstoreHandle } from './petstore.ts'
+import { Keyring } from '../http/bearer.ts'
+import type { RequestHead, Service } from '../http/dispatch.ts'
+import { Limits } from '../http/limits.ts'
+import { openLog } from '../http/log.ts'
+import { createRouter } from '../http/router.ts'
+import { HttpServer, isLoopback } from '../http/server.ts'
 import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
-import { openSnapshotStore } from './pets/snapshot-store.ts'
-import { type AnyStore, type Budget, MemoryStore, type Report } from './pets/store.ts'
-import { userStore } from './pets/user-store.ts'
-import { controlRoutes, isFromWebPage } from './testing/control.ts'
-import { type Core, Cores, type Setup } from './testing/cores.ts'
-import { Faults } from './testing/faults.ts'
-import { RequestRecorder } from './testing/requests.ts'
-import { makeStrict } from './testing/violations.ts'
-import type { Petstore, PetstoreOptions, StartOptions } from './types.ts'
+import { openSnapshotStore } from '../files/snapshot-store.ts'
+import { type AnyStore, type Budget, MemoryStore, type Report } from '../pets/store.ts'
+import { userStore } from '../pets/user-store.ts'
+import { controlRoutes, isFromWebPage } from '../fake/control.ts'
+import { type Core, Cores, type Setup } from './cores.ts'
+import { Faults } from '../fake/faults.ts'
+import { RequestRecorder } from '../fake/requests.ts'
+import { makeStrict } from '../fake/violations.ts'
+import type { Petstore, PetstoreOptions, StartOptions } from '../types.ts'
 
 /**
  * Starts a petstore that listens, by default on a free port of the loopback address.
@@ -120,7 +120,7 @@ function makeRootCore(setup: Setup, store: AnyStore): Core {
   const { options, keyring } = setup
   if (!options.storePerKey) return makeCore(setup, store)
   // Its requests are not recorded: a handle shows those of one key.
-  const keyless = makeCore({ ...setup, options: { ...options, journal: 0 } }, store)
+  const keyless = makeCore({ ...setup, options: { ...options, maxRequests: 0 } }, store)
   // The budget of their stores is `cores` itself. Each begins with the pets of the keyless store.
   const cores: Cores = new Cores(setup, store.bytes ?? 0, (keySetup) =>
     makeCore(keySetup, makeStore(keySetup, undefined, cores)),
@@ -136,7 +136,7 @@ function makeRootCore(setup: Setup, store: AnyStore): Core {
 /** A store, and all that belongs to it. */
 function makeCore(setup: Setup, store: AnyStore): Core {
   const { options, keyring, log, redact, storeNumber, requestBudget } = setup
-  const { basePath, page, getPetState, cors, maxBody, journal: maxRequests } = options
+  const { basePath, page, getPetState, cors, maxBody, maxRequests } = options
   const context: Context = { store, basePath, page, keyring, getPetState, isDraining: false }
   const table = routes(context)
   // Before Faults, which then decorates it: faults apply to what it refuses, too.

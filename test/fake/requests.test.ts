@@ -269,14 +269,14 @@ test('keys that are words of its own JSON do not spoil a recorded request', asyn
   assert.equal(body, '"\nabcdefgh\0abc [key]')
 })
 
-test('the option journal limits the recorded requests, 1,000 by default', async () => {
-  for (const { journal, sent, recorded } of [
-    { journal: undefined, sent: 1_002, recorded: 1_000 },
-    { journal: 1, sent: 3, recorded: 1 },
-    { journal: 3, sent: 2, recorded: 2 },
-    { journal: 0, sent: 3, recorded: 0 },
+test('the option maxRequests limits the recorded requests, 1,000 by default', async () => {
+  for (const { maxRequests, sent, recorded } of [
+    { maxRequests: undefined, sent: 1_002, recorded: 1_000 },
+    { maxRequests: 1, sent: 3, recorded: 1 },
+    { maxRequests: 3, sent: 2, recorded: 2 },
+    { maxRequests: 0, sent: 3, recorded: 0 },
   ]) {
-    const petstore = createPetstore({ journal })
+    const petstore = createPetstore({ maxRequests })
     petstore.inject({ operation: 'listPets', delay: 600_000 })
     const inFlight = assert.rejects(petstore.fetch(`${petstore.url}/pets`, petstore))
     for (let at = 1; at <= sent; at++) await petstore.fetch(`${petstore.url}/?${at}`)

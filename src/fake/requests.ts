@@ -2,7 +2,7 @@ import { unescape as decodeLeniently } from 'node:querystring'
 import { clearTimeout, setTimeout } from '../http/clock.ts'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../options.ts'
+import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Budget } from '../pets/store.ts'
 import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
@@ -67,7 +67,7 @@ export class RequestRecorder {
   }
 
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
-    check('count', count, integer(0, this.#maxLength, ', the option journal'))
+    check('count', count, integer(0, this.#maxLength, ', the option maxRequests'))
     checkMembers('options', options, WAIT_RULES)
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { test, type TestContext } from 'node:test'
-import { createPetstore, type NewPet, type Store } from '../src/index.ts'
-import { MemoryStore } from '../src/pets/store.ts'
-import { DEMO_PETS } from './demo.ts'
-import { assertError, check, KEY, portOf, send, start, startLogging } from './support.ts'
-import { assertConforms } from './verify.ts'
+import { createPetstore, type NewPet, type Store } from '../../src/index.ts'
+import { MemoryStore } from '../../src/pets/store.ts'
+import { DEMO_PETS } from '../demo.ts'
+import { assertError, check, KEY, portOf, send, start, startLogging } from '../support.ts'
+import { assertConforms } from '../verify.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 2n ** 62n, status: 'sold' }
 const BODY = '{"name":"Rex","categoryId":1}'

@@ -5,8 +5,8 @@ import { messageOf } from '../guards.ts'
 import type { Added, NewPet } from '../types.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
-import type { Draft, LocalStore, Report } from './store.ts'
-import { costOf, draftOf, FAILED, FULL, MemoryStore } from './store.ts'
+import type { Draft, LocalStore, Report } from '../pets/store.ts'
+import { costOf, draftOf, FAILED, FULL, MemoryStore } from '../pets/store.ts'
 
 type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
 

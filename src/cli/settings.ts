@@ -1,10 +1,11 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
-import { messageOf } from './guards.ts'
-import { BOOLEAN, check, DEFAULTS, hintFor, integer, misuse, type Rule, RULES } from './options.ts'
+import { messageOf } from '../guards.ts'
+import { DEFAULTS, RULES } from '../petstore/options.ts'
+import { BOOLEAN, check, hintFor, integer, misuse, type Rule } from '../rules.ts'
 import { type Read, READERS, readInitialPets, readKeys } from './readers.ts'
-import type { NewPet, StartOptions } from './types.ts'
+import type { NewPet, StartOptions } from '../types.ts'
 
-export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'journal' | 'logStream'> {
+export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'maxRequests' | 'logStream'> {
   port: number
   host: string
   apiKeysFile?: readonly string[] // the keys in it

@@ -11,7 +11,7 @@ import {
   syncFolder,
   writeSnapshot,
 } from './snapshot-format.ts'
-import type { MemoryStore, Report } from './store.ts'
+import type { MemoryStore, Report } from '../pets/store.ts'
 
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 // Written to the journal and cut off again, to see whether the disk takes a write.

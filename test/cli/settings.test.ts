@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { tmpdir } from 'node:os'
 import { test, type TestContext } from 'node:test'
-import { RULES } from '../src/options.ts'
+import { RULES } from '../../src/petstore/options.ts'
 import { ended, type Environment, run, serve, type Serving } from './executable.ts'
-import { AUTHORIZATION, bearer, check, KEY, send, temporaryFile, words } from './support.ts'
+import { AUTHORIZATION, bearer, check, KEY, send, temporaryFile, words } from '../support.ts'
 
 const ORIGIN = 'https://a.example'
 
@@ -112,7 +112,7 @@ const SWITCHES: Record<string, readonly [on: Effect, off: Effect]> = {
   '--demo': [lists('/v1/pets/12'), answers(404, 'GET', '/v1/pets/12')],
   '--no-page': [lists('/'), answers(404, 'GET', '/')],
   '--strict': [answers(400, 'GET', '/v1/pets?statsu=sold'), lists('/v1/pets?statsu=sold')],
-  // testing/cores.test.ts shows what it does.
+  // petstore/cores.test.ts shows what it does.
   '--store-per-key': [logs('keys: 1, pets in each store: 0'), logs('keys: 1, pets in memory: 0')],
 }
 

@@ -9,7 +9,7 @@ import { MemoryStore } from '../../src/pets/store.ts'
 import { type Answer, assertError, assertIs, check, FakeStream, folderOf, KEY } from '../support.ts'
 import { freePort, listAll, outcomesOf, send, start, temporaryFile, words } from '../support.ts'
 import { blocksOf } from '../documents.ts'
-import { serve } from '../executable.ts'
+import { serve } from '../cli/executable.ts'
 import { ask, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
@@ -283,11 +283,11 @@ test('a wait filters by operation, status, pet and key, in process and over HTTP
   }
 })
 
-const COUNT = 'must be an integer from 0 to 5, the option journal'
+const COUNT = 'must be an integer from 0 to 5, the option maxRequests'
 const STATUS = 'must be an integer from 100 to 599, or null'
 
 test('waitForRequests() names the argument that is wrong', async () => {
-  const petstore = createPetstore({ journal: 5 })
+  const petstore = createPetstore({ maxRequests: 5 })
   const known = 'known are operation, status, petId, key, timeout'
   for (const [name, given, message] of [
     ['RangeError', [6], `count 6 ${COUNT}`],
@@ -310,7 +310,7 @@ const ANY_COUNT = 'must be an integer from 0 to 1000000'
 const SECONDS = 'must be seconds from 0 to 600, such as 5 or 0.25'
 
 test('GET /requests names the parameter that is wrong, as it was sent', async (t) => {
-  const { call } = await startControls(t, { journal: 5 })
+  const { call } = await startControls(t, { maxRequests: 5 })
   const known = 'known are operation, status, petId, key, count, wait'
   for (const [query, message] of [
     ['count=6', `count 6 ${COUNT}`],

@@ -4,9 +4,9 @@ import { type FileHandle, open, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { hasCode, messageOf } from '../guards.ts'
-import { type Parsed, parseJson, parseJsonBytes, valueOrThrow } from './json.ts'
-import { isPetStatus, petOrThrow } from './pet.ts'
-import { type Draft, draftOf, type MemoryStore } from './store.ts'
+import { type Parsed, parseJson, parseJsonBytes, valueOrThrow } from '../pets/json.ts'
+import { isPetStatus, petOrThrow } from '../pets/pet.ts'
+import { type Draft, draftOf, type MemoryStore } from '../pets/store.ts'
 
 const CHECKSUM_LENGTH = '["9a3f01bc"'.length
 const NEWLINE = 10

@@ -1,10 +1,10 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { createPetstore, type NewPet, type Petstore, startPetstore } from '../src/index.ts'
-import { Running } from './process.ts'
-import { bearer, FakeStream, folderOf, freePort } from './support.ts'
-import { KEY, outcomesOf, portOf, send, start } from './support.ts'
+import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
+import { Running } from '../process.ts'
+import { bearer, FakeStream, folderOf, freePort } from '../support.ts'
+import { KEY, outcomesOf, portOf, send, start } from '../support.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' } // 152 bytes of the store
 

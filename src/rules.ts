@@ -1,0 +1,122 @@
+import { inspect } from 'node:util'
+import { isRecord } from './guards.ts'
+import type { Delay, PetstoreErrorCode } from './types.ts'
+
+/** What a value must be. */
+export interface Rule<T> {
+  readonly mustBe: string
+  readonly isSecret?: true // no message shows the value
+  isType(value: unknown): value is T // else a TypeError
+  isInRange(value: T): boolean // else a RangeError
+}
+
+export function rule<T>(
+  mustBe: string,
+  isType: (value: unknown) => value is T,
+  isInRange: (value: T) => boolean = () => true,
+): Rule<T> {
+  return { mustBe, isType, isInRange }
+}
+
+export const isString = (value: unknown): value is string => typeof value === 'string'
+export const isNumber = (value: unknown): value is number => typeof value === 'number'
+
+export function integer(minimum: number, maximum: number, more = ''): Rule<number> {
+  return rule(
+    `an integer from ${minimum} to ${maximum}${more}`,
+    isNumber,
+    (value) => Number.isInteger(value) && minimum <= value && value <= maximum,
+  )
+}
+
+export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
+  // Any string, so that another word is a RangeError.
+  const isType = (value: unknown): value is T => isString(value)
+  return rule(`one of ${words.join(', ')}`, isType, (value) => words.includes(value))
+}
+
+/** A rule that admits one more value. */
+export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown): Rule<unknown> {
+  return {
+    mustBe: `${mustBe}, or ${other}`,
+    isType: (value): value is unknown => value === other || isType(value),
+    isInRange: (value) => !isType(value) || isInRange(value),
+  }
+}
+
+export function matching(mustBe: string, pattern: RegExp): Rule<string> {
+  return rule(mustBe, isString, (value) => pattern.test(value))
+}
+
+const MILLISECONDS = integer(0, 600_000, ' ms')
+
+export const DELAY: Rule<Delay> = rule(
+  `${MILLISECONDS.mustBe}, or a range: [MIN, MAX], as a setting MIN-MAX`,
+  (value): value is Delay =>
+    isNumber(value) || (Array.isArray(value) && value.length === 2 && value.every(isNumber)),
+  (value) => {
+    const [min, max] = isNumber(value) ? [value, value] : value
+    return MILLISECONDS.isInRange(min) && MILLISECONDS.isInRange(max) && min <= max
+  },
+)
+
+export const BOOLEAN: Rule<boolean> = rule('true or false', (value) => typeof value === 'boolean')
+
+/** Checks an object against the rules of its members; undefined counts as omitted. */
+export function checkMembers(
+  what: string,
+  input: unknown,
+  rules: Readonly<Record<string, Rule<unknown>>>,
+): asserts input is object {
+  // Its kind is shown, and not its value: a key may be given in its place.
+  const kind = Object.prototype.toString.call(input).slice(8, -1)
+  if (!isRecord(input)) throw misuse(`${what} must be an object (got ${kind})`)
+  const names = Object.keys(rules)
+  const unknown = Object.keys(input).find((name) => !names.includes(name))
+  if (unknown !== undefined) {
+    const hint = hintFor(unknown, names)
+    throw misuse(`${what} must not have ${show(unknown)}${hint}; known are ${names.join(', ')}`)
+  }
+  for (const [name, rule] of Object.entries(rules)) {
+    if (input[name] !== undefined) check(name, input[name], rule)
+  }
+}
+
+/** The end of a message: the known word that contains the unknown one, or is contained in it. */
+export function hintFor(unknown: string, known: readonly string[]): string {
+  const plain = (word: string): string => word.replace(/[-_]/g, '').toLowerCase()
+  const wrong = plain(unknown)
+  const longer = known.find((word) => plain(word).includes(wrong))
+  // The last: PORT, the first, is in a mistyped PETSTORE_CONTROL_PORTS, too.
+  const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
+  return meant ? ` (did you mean ${meant}?)` : ''
+}
+
+/** Throws unless a value follows a rule; the error shows `text` for it. */
+export function check<T>(
+  name: string,
+  value: unknown,
+  rule: Rule<T>,
+  text: string = show(value),
+): asserts value is T {
+  const { mustBe, isSecret, isType, isInRange } = rule
+  if (isType(value) && isInRange(value)) return
+  const shown = isSecret ? name : `${name} ${value === undefined ? 'is required and' : text}`
+  const message = `${shown} must be ${mustBe}`
+  const error = isType(value) ? new RangeError(message) : new TypeError(message)
+  throw withCode('invalid_option', error)
+}
+
+/** The error for an argument of the wrong shape. */
+export function misuse(message: string): TypeError {
+  return withCode('invalid_option', new TypeError(message))
+}
+
+/** Gives an error the code by which callers know it. */
+export function withCode<E extends Error>(code: PetstoreErrorCode, error: E): E {
+  return Object.assign(error, { code })
+}
+
+export function show(value: unknown): string {
+  return inspect(value, { depth: 0, breakLength: Infinity, compact: true }) // on one line
+}
