@@ -108,7 +108,12 @@ test('the first example runs as it stands', async () => {
 })
 
 test('the examples in the comments of the public types run as they stand', async () => {
-  const files = ['src/petstore/launch.ts', 'src/types.ts', 'src/store-types.ts'].map(read)
+  const files = [
+    'src/petstore/launch.ts',
+    'src/types.ts',
+    'src/fake-types.ts',
+    'src/store-types.ts',
+  ].map(read)
   const texts = files.flatMap((text) => text.match(/(?<=@example\s)[^]*?(?=\n *\*\/)/g) ?? [])
   assert.equal(texts.length, files.join('').split('@example').length - 1)
   const blocks = texts.map((text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`)

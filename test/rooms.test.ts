@@ -33,8 +33,8 @@ const IMPORTS = new Map(FILES.map((path) => [path, importsOf(path)]))
 
 // Beyond the arrows of the drawing, which is compared with the imports below.
 const FORBIDDEN: readonly { in: RegExp; imports: RegExp }[] = [
-  { in: /^types\.ts/, imports: /^(?!store-types\.ts|node:)/ },
-  { in: /^store-types\.ts/, imports: /^(?!node:)/ },
+  { in: /^types\.ts/, imports: /^(?!(?:store|fake)-types\.ts|node:)/ },
+  { in: /^(?:store|fake)-types\.ts/, imports: /^(?!node:)/ },
   { in: /^guards\.ts/, imports: /^(?!store-types\.ts|node:)/ },
   { in: /^http\//, imports: /^(?!http\/|guards\.ts|node:)/ }, // nor the types of pets
   { in: /^api\//, imports: /^node:http/ }, // an operation knows no IncomingMessage
@@ -72,7 +72,7 @@ describe('the imports of src/', () => {
   test('are the arrows of the drawing in docs/architecture.md', () => {
     const drawn = read('docs/architecture.md').match(/(?<=^ +)[\w-]+ --> [\w-]+$/gm) ?? []
     const roomOf = (path: string) => path.replace(/\/.*|\.ts$/, '')
-    const isEverywhere = (path: string) => /^(?:(?:store-)?types|guards)\.ts$/.test(path)
+    const isEverywhere = (path: string) => /^(?:(?:store-|fake-)?types|guards)\.ts$/.test(path)
     const arrows = new Set<string>()
     for (const [path, imports] of IMPORTS) {
       for (const one of imports) {

@@ -1,5 +1,6 @@
 import { KEY_MUST_BE } from '../http/bearer.ts'
 import type { Problem, Reply } from '../http/respond.ts'
+import type { Added } from '../types.ts'
 
 /** The code of each status; a row of ERRORS may have another. */
 export const CODES = {
@@ -27,7 +28,7 @@ const CHALLENGE = ['WWW-Authenticate', 'Bearer realm="petstore"']
 const INVALID_TOKEN = ['WWW-Authenticate', 'Bearer realm="petstore", error="invalid_token"']
 const ACCEPT_JSON = ['Accept', 'application/json']
 
-type StoreProblem = 'noStore' | 'storage_failed' | 'outcome_unknown' | 'store_full'
+type StoreProblem = 'noStore' | 'notStored' | 'outcomeUnknown' | 'storeFull' | 'noRoomForStore'
 type OperationProblem = 'badJson' | 'badQuery' | 'badPet' | 'noPet' | 'gone' | 'noOrders'
 type ErrorName = Problem | OperationProblem | StoreProblem | 'draining'
 
@@ -62,13 +63,24 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   noPet: [404, 'There is no pet with this id'],
   gone: [410, 'This operation is removed: use GET /pets with the status filter'],
   noOrders: [501, 'The contract mentions orders but does not specify them'],
-  // The names in snake case are the reasons of a store. Its failures share a code by contract:
-  // their messages say whether a repeated create may add a second pet.
-  storage_failed: [503, 'The pet was not added: try again'],
-  outcome_unknown: [503, 'The store failed: the pet may have been added'],
+  notStored: [503, 'The pet was not added: try again'],
+  outcomeUnknown: [
+    503,
+    'The store failed, and the pet may have been added: list the pets before you repeat it',
+    [],
+    'outcome_unknown',
+  ],
   noStore: [503, 'The store cannot be used: try again'],
   draining: [503, 'The server is stopping', [], 'not_ready'],
-  store_full: [507, 'The store has no room for this pet'],
+  storeFull: [507, 'The store has no room for this pet'],
+  noRoomForStore: [507, 'The server has no room for the store of another key'],
+}
+
+/** The error for each reason why a store did not add a pet. */
+export const ADD_ERRORS: Readonly<Record<Extract<Added, { ok: false }>['reason'], ErrorName>> = {
+  store_full: 'storeFull',
+  storage_failed: 'notStored',
+  outcome_unknown: 'outcomeUnknown',
 }
 
 export function refuse(error: ErrorName, detail = ''): Reply {

@@ -5,7 +5,7 @@ import { parseJsonBytes } from '../pets/json.ts'
 import { validateNewPet } from '../pets/pet.ts'
 import type { AnyStore } from '../pets/store.ts'
 import type { Added, Awaitable, GetPetState, Page } from '../types.ts'
-import { refuse } from './errors.ts'
+import { ADD_ERRORS, refuse } from './errors.ts'
 import { readListQuery } from './query.ts'
 
 export interface Context {
@@ -14,7 +14,7 @@ export interface Context {
   readonly page: boolean // whether `/` is the page for people
   readonly keyring: Pick<Keyring, 'isAnyKeyValid'> // for the page, which may make up a key
   getPetState: GetPetState
-  isDraining: boolean
+  state: 'serving' | 'draining' | 'closed' // while it drains, /readyz is 503
 }
 
 const PET_ID = /^[1-9]\d{0,14}$/ // at most MAX_ID: no pet has a greater id
@@ -41,9 +41,10 @@ function respondWith<T>(value: Awaitable<T>, respond: (value: T) => Reply): Awai
   return value.then(respond, () => refuse('noStore'))
 }
 
-export function createPet({ basePath, store }: Context): Handler {
+export function createPet(context: Context): Handler {
+  const { basePath, store } = context
   const respond = (added: Added): Reply => {
-    if (!added.ok) return refuse(added.reason)
+    if (!added.ok) return refuse(ADD_ERRORS[added.reason])
     return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
   }
   return ({ body }) => {
@@ -51,6 +52,7 @@ export function createPet({ basePath, store }: Context): Handler {
     if (!input.ok) return refuse('badJson', input.reason)
     const pet = validateNewPet(input.value)
     if (!pet.ok) return refuse('badPet', pet.reason)
+    if (context.state === 'closed') return refuse('notStored') // it was delayed
     return respondWith(store.add(pet.value), respond)
   }
 }
@@ -89,7 +91,7 @@ export function livez(): Handler {
 /** GET /readyz: whether pets can be added. Repairs a snapshot that failed. */
 export function readyz(context: Context): Handler {
   return async () => {
-    if (context.isDraining) return refuse('draining')
+    if (context.state !== 'serving') return refuse('draining')
     return (await context.store.isWritable()) ? OK : refuse('noStore')
   }
 }

@@ -10,7 +10,7 @@ const MAX_QUERIES = 500
 // Parsing a query costs more than building its page.
 const cache = new Map<string, Parsed<PageQuery>>()
 
-/** The query of listPets. The same text gives the same object, by which a store may cache pages. */
+/** The query of listPets. */
 export function readListQuery(query: string): Parsed<PageQuery> {
   const cached = cache.get(query)
   if (cached) return cached

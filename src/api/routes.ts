@@ -8,23 +8,24 @@ type Row = readonly [
   path: string,
   operation: RecordedOperation | 'livez' | 'readyz',
   makeHandler: (context: operations.Context) => Handler,
-  access?: Route['access'],
+  scope: Route['scope'],
 ]
 
 const TABLE: readonly Row[] = [
-  ['GET', '/pets', 'listPets', operations.listPets],
-  ['POST', '/pets', 'createPet', operations.createPet],
-  ['GET', '/pets/{petId}', 'getPet', operations.getPet],
-  ['GET', '/store/orders', 'listOrders', operations.listOrders],
-  ['GET', '/livez', 'livez', operations.livez, 'probe'],
-  ['GET', '/readyz', 'readyz', operations.readyz, 'probe'],
-  ['GET', '/openapi.json', 'openapi', openapi, 'public'],
-  ['GET', '/', 'page', homePage, 'public'],
+  ['GET', '/pets', 'listPets', operations.listPets, 'base'],
+  ['POST', '/pets', 'createPet', operations.createPet, 'base'],
+  ['GET', '/pets/{petId}', 'getPet', operations.getPet, 'base'],
+  ['GET', '/store/orders', 'listOrders', operations.listOrders, 'base'],
+  ['GET', '/livez', 'livez', operations.livez, 'root'],
+  ['GET', '/readyz', 'readyz', operations.readyz, 'root'],
+  ['GET', '/openapi.json', 'openapi', openapi, 'root'],
+  ['GET', '/', 'page', homePage, 'root'],
 ]
 
 export function routes(context: operations.Context): Route[] {
   const rows = TABLE.filter(([, path]) => context.page || path !== '/')
-  return rows.map(([method, path, operation, makeHandler, access]) => {
-    return { method, path, operation, handle: makeHandler(context), access }
+  return rows.map(([method, path, operation, makeHandler, scope]) => {
+    const isProbe = operation === 'livez' || operation === 'readyz'
+    return { method, path, operation, handle: makeHandler(context), scope, isProbe }
   })
 }

@@ -1,4 +1,4 @@
-import { type EventEmitter, once } from 'node:events'
+import { EventEmitter, on, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
@@ -6,7 +6,7 @@ import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promis
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from '../guards.ts'
 import { isLoopback, reachableUrl, urlOf } from '../http/server.ts'
-import { type Launched, launch } from '../petstore/launch.ts'
+import { launch, type Launched } from '../petstore/launch.ts'
 import { readInitialPets } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
 
@@ -56,31 +56,25 @@ type ReadConfig = (settings?: readonly (keyof Config)[]) => Config
 
 async function serve(read: ReadConfig, proc: Process): Promise<void> {
   const { stdout, stderr } = proc
+  const isTTY = stdout.isTTY === true
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  const [first, second] = stopSignals(proc)
-  let launching: Promise<Launched> | undefined // until there is one, a SIGHUP does nothing
-  const reread = () => launching?.then((launched) => onHangup(launched, read)).catch(() => {})
-  proc.on('SIGHUP', reread)
+  const signals = signalsOf(proc, isTTY ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM'])
+  const hangups = signalsOf(proc, isTTY ? [] : ['SIGHUP'])
   const config = read()
-  config.log ??= stdout.isTTY ? 'text' : 'json'
-  launching = launchFrom(config, stdout)
-  const winner = await Promise.race([launching, first])
-  if (typeof winner === 'string') {
-    // A signal came first. run() exits, but a caller of main() goes on: close what is starting.
-    launching.then(({ petstore }) => petstore.close()).catch(() => {})
-    throw new Error(`${winner} received before the start was complete`)
-  }
-  const launched = winner
+  config.log ??= isTTY ? 'text' : 'json'
+  const stopping = signals.next()
+  const launched = await launchUnless(stopping, config, stdout)
   const { log, logReports } = launched
   logStart(launched)
   logReports()
+  void rereadKeys(launched, read, hangups)
   const crashed = once(proc, 'uncaughtException').then(([error]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
   })
   // Greet last: callers may signal us once the URL is printed.
   const screen = config.log === 'json' ? stderr : stdout
-  screen.write(greeting(launched, stdout.isTTY))
-  const stopped = first.then((name) => stop(launched, config, name, second))
+  screen.write(greeting(launched, isTTY))
+  const stopped = stopping.then((name) => stop(launched, config, name, signals.next()))
   try {
     await Promise.race([stopped, crashed])
     log.event('info', 'ends with exit status 0')
@@ -91,6 +85,37 @@ async function serve(read: ReadConfig, proc: Process): Promise<void> {
   } finally {
     await log.flush()
   }
+}
+
+interface Signals {
+  /** The name of the next one, even if that came already. */
+  next(): Promise<string>
+}
+
+function signalsOf(proc: Process, names: readonly string[]): Signals {
+  const received = new EventEmitter()
+  const queue = on(received, 'signal')
+  for (const name of names) proc.on(name, () => received.emit('signal', name))
+  return {
+    async next() {
+      const { value } = await queue.next()
+      return String(value[0])
+    },
+  }
+}
+
+/** Launches the petstore. Throws if a signal comes first. */
+async function launchUnless(
+  stopping: Promise<string>,
+  config: Config,
+  logStream: Writable,
+): Promise<Launched> {
+  const launching = launchFrom(config, logStream)
+  const winner = await Promise.race([launching, stopping])
+  if (typeof winner !== 'string') return winner
+  // run() exits, but a caller of main() goes on: close what is starting.
+  launching.then(({ petstore }) => petstore.close()).catch(() => {})
+  throw new Error(`${winner} received before the start was complete`)
 }
 
 async function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
@@ -110,23 +135,15 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
   return launched
 }
 
-/** The first SIGINT or SIGTERM, and the second. */
-function stopSignals(proc: Process): [first: Promise<string>, second: Promise<string>] {
-  const resolvers: ((name: string) => void)[] = []
-  const next = () => new Promise<string>((resolve) => resolvers.push(resolve))
-  for (const name of ['SIGINT', 'SIGTERM']) proc.on(name, () => resolvers.shift()?.(name))
-  return [next(), next()]
-}
-
 /** Drains and closes the petstore. The second signal ends both waits. */
 async function stop(
-  { petstore, context, log }: Launched,
+  { petstore, core, log }: Launched,
   { drain, drainDelay }: Config,
   signal: string,
   second: Promise<string>,
 ): Promise<void> {
   log.event('info', `${signal} received`)
-  context.isDraining = true
+  core.context.state = 'draining'
   if (drainDelay > 0) {
     const delay = wait(drainDelay * 1_000, undefined, { ref: false })
     await Promise.race([delay, second])
@@ -149,7 +166,7 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
 }
 
 function logStart(launched: Launched): void {
-  const { petstore, options, keyring, log, bound, boundControls } = launched
+  const { petstore, options, keyring, log, bound = '', boundControls } = launched
   const { apiKeys, hasGeneratedKey, maxStore, maxConnections } = options
   const { url, controlUrl } = petstore
   const { isAnyKeyValid } = keyring
@@ -166,14 +183,14 @@ function logStart(launched: Launched): void {
   if (boundControls) warn('the test controls', boundControls)
 }
 
-function petsIn({ options, context, cores }: Launched): string {
-  const place = cores ? 'each store' : (options.snapshot ?? 'memory')
-  return `${place}: ${context.store.size}`
+function petsIn({ options, core, keyCores }: Launched): string {
+  const place = keyCores ? 'each store' : (options.snapshot ?? 'memory')
+  return `${place}: ${core.context.store.size}`
 }
 
 /** The addresses; on a terminal or with a generated key, also what to do next. */
 function greeting(launched: Launched, isTTY = false): string {
-  const { petstore, options, keyring, cores, bound, boundControls = '' } = launched
+  const { petstore, options, keyring, keyCores, bound = '', boundControls = '' } = launched
   const { url, controlUrl, apiKey } = petstore
   const { hasGeneratedKey } = options
   let addresses = `Petstore ${VERSION} listens on ${url}\n`
@@ -184,10 +201,10 @@ function greeting(launched: Launched, isTTY = false): string {
   const key = hasGeneratedKey ? apiKey : '$KEY'
   let keyLine = `With an API key in ${key}:`
   if (hasGeneratedKey) keyLine = `API key, generated and valid until it stops: ${key}`
-  if (cores) keyLine = `Each API key has a store of its own. ${keyLine}`
+  if (keyCores) keyLine = `Each API key has a store of its own. ${keyLine}`
   if (keyring.isAnyKeyValid) keyLine = `Any API key opens a store of its own, such as ${key}`
   // The page makes up a key where any is valid.
-  const page = new URL(hasGeneratedKey && !cores ? `/#key=${key}` : '/', url)
+  const page = new URL(hasGeneratedKey && !keyCores ? `/#key=${key}` : '/', url)
   return `${options.page ? `Open ${page}\n\n` : ''}${addresses}
   ${keyLine}
 
@@ -206,8 +223,16 @@ function networkUrls(bound: string): string[] {
   return others.map(({ address }) => bound.replace(hostname, address))
 }
 
-function onHangup({ petstore, options, context, cores, log }: Launched, read: ReadConfig): void {
-  const { size, bytes } = cores ?? context.store
+/** At each SIGHUP, reads the file of keys again. */
+async function rereadKeys(launched: Launched, read: ReadConfig, hangups: Signals): Promise<void> {
+  for (;;) {
+    await hangups.next()
+    onHangup(launched, read)
+  }
+}
+
+function onHangup({ petstore, options, core, keyCores, log }: Launched, read: ReadConfig): void {
+  const { size, bytes } = keyCores ?? core.context.store
   log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
   try {
     const { apiKeys = [], apiKeysFile: fileKeys } = read(['apiKeys', 'apiKeysFile'])

@@ -27,47 +27,53 @@ const RESPONSES: Readonly<Record<PetstoreErrorCode, readonly [status: Status, co
   invalid_pet: [400, 'invalid_pet'],
   timeout: [408],
   storage_failed: [503],
+  outcome_unknown: [503, 'outcome_unknown'],
   closed: [503, 'not_ready'],
   store_full: [507],
 }
 
-type Task = (call: Call) => Awaitable<string | void>
+/** @param open The petstore that the request acts on. */
+type Task = (open: () => Unchecked, call: Call) => Awaitable<string | void>
 type Row = readonly [method: Route['method'], path: string, task: Task]
 
-/** The test controls over HTTP: not logged, and without a key unless each key has a store. */
-export function controlRoutes(petstore: Unchecked): Route[] {
-  const list = () => JSON.stringify(routes, ['method', 'path'])
-  const reset: Task = ({ body }) => petstore.reset(body.length === 0 ? undefined : readJson(body))
-  const add: Task = async ({ body }) => jsonOf(await petstore.add(readJson(body)))
-  const inject: Task = ({ body }) => {
-    petstore.inject(readJson(body))
-    return JSON.stringify(petstore.pendingFaults.at(-1))
-  }
-  const setGetPetState: Task = ({ body }) => {
-    petstore.getPetState = readJson(body)
-  }
-  const rows: readonly Row[] = [
-    ['GET', '/', list],
-    ['POST', '/reset', reset],
-    ['GET', '/pets', () => jsonOf(petstore.pets)],
-    ['POST', '/pets', add],
-    ['GET', '/requests', (call) => findRequests(petstore, call)],
-    ['DELETE', '/requests', petstore.clearRequests],
-    ['GET', '/faults', () => JSON.stringify(petstore.pendingFaults)],
-    ['POST', '/faults', inject],
-    ['DELETE', '/faults', petstore.clearFaults],
-    ['PUT', '/get-pet', setGetPetState],
-  ]
-  const routes = rows.map(routeOf)
-  return routes
+const reset: Task = (open, { body }) => open().reset(body.length === 0 ? undefined : readJson(body))
+
+const add: Task = async (open, { body }) => jsonOf(await open().add(readJson(body)))
+
+const inject: Task = (open, { body }) => {
+  const petstore = open()
+  petstore.inject(readJson(body))
+  return JSON.stringify(petstore.pendingFaults.at(-1))
 }
 
-function routeOf([method, path, task]: Row): Route {
+const setGetPetState: Task = (open, { body }) => {
+  open().getPetState = readJson(body)
+}
+
+const TABLE: readonly Row[] = [
+  ['GET', '/', () => JSON.stringify(TABLE.map(([method, path]) => ({ method, path })))],
+  ['POST', '/reset', reset],
+  ['GET', '/pets', (open) => jsonOf(open().pets)],
+  ['POST', '/pets', add],
+  ['GET', '/requests', findRequests],
+  ['DELETE', '/requests', (open) => open().clearRequests()],
+  ['GET', '/faults', (open) => JSON.stringify(open().pendingFaults)],
+  ['POST', '/faults', inject],
+  ['DELETE', '/faults', (open) => open().clearFaults()],
+  ['PUT', '/get-pet', setGetPetState],
+]
+
+/** The test controls over HTTP: not logged, and without a key unless each key has a store. */
+export function controlRoutes(open: () => Unchecked): Route[] {
+  return TABLE.map((row) => routeOf(row, open))
+}
+
+function routeOf([method, path, task]: Row, open: () => Unchecked): Route {
   const hasParameters = method === 'GET' && path === '/requests'
   const handle = async (call: Call): Promise<Reply> => {
     try {
       if (call.query && !hasParameters) throw misuse('query must be empty')
-      const body = await task(call)
+      const body = await task(open, call)
       if (body === undefined) return { status: 204 }
       return { status: method === 'POST' ? 201 : 200, body }
     } catch (error) {
@@ -77,7 +83,7 @@ function routeOf([method, path, task]: Row): Route {
       throw error // a bug
     }
   }
-  return { method, path, operation: path, handle } // the operation is never shown
+  return { method, path, operation: path, handle, scope: 'base' } // the operation is never shown
 }
 
 /** Pets with exact integers, which JSON.stringify does not write. */
@@ -100,14 +106,15 @@ const PARAMETERS = {
 const DIGITS = /^(?:0|[1-9]\d{0,15})$/
 const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
-async function findRequests(petstore: Unchecked, { query }: Call): Promise<string> {
+async function findRequests(open: () => Unchecked, { query }: Call): Promise<string> {
   const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
   const given: Record<string, unknown> = Object.fromEntries(pairs)
   if (pairs.length > Object.keys(given).length) throw misuse('query must name each parameter once')
   checkMembers('query', given, PARAMETERS)
   const { count = 0, wait, ...filters } = given
   const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
-  return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
+  const found = await open().waitForRequests(Number(count), { ...filters, timeout })
+  return JSON.stringify(found)
 }
 
 /** Null, a number in plain digits, or the text as it is. */

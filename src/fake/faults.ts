@@ -1,8 +1,7 @@
 import { hash } from 'node:crypto'
-import { setMaxListeners } from 'node:events'
-import { setTimeout as wait } from 'node:timers/promises'
 import { errorReply } from '../api/errors.ts'
 import { hasMembers } from '../guards.ts'
+import { clearTimeout, setTimeout } from '../http/clock.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../rules.ts'
@@ -74,25 +73,30 @@ interface Pending {
   seen: number // requests that matched it, and that no earlier fault applied to
 }
 
-const HANG_UP = 'hang up' // a reason to end delays: those requests get no response
+/** How a delay ended: its time was over, or its request is answered now or hung up on. */
+type DelayEnd = 'over' | 'cleared' | 'hangUp'
+
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
 export class Faults {
+  readonly #plainRoutes: Route[] // which run as they are
   readonly #delay: Delay
+  readonly #delays = new Set<(end: DelayEnd) => void>() // each ends the delay of a request
   #pending: Pending[] = []
-  #delays = new AbortController() // aborted when they end early
   #count = 0 // requests that #handle() saw; chooses the delay of the next one
 
-  /** Decorates the operations. While there is no delay and no fault, each runs as it is. */
   constructor(routes: readonly Route[], delay: Delay) {
+    this.#plainRoutes = routes.filter(({ scope }) => scope === 'base')
     this.#delay = delay
-    for (const route of routes.filter(({ access }) => !access)) {
+    if (delay !== 0) this.#decorate()
+  }
+
+  /** From the first fault on, the operations come here. Until then, each runs as it is. */
+  #decorate(): void {
+    for (const route of this.#plainRoutes.splice(0)) {
       const { handle } = route
-      route.handle = (call) => {
-        if (delay === 0 && this.#pending.length === 0) return handle(call)
-        return this.#handle(route, handle, call)
-      }
+      route.handle = (call) => this.#handle(route, handle, call)
     }
   }
 
@@ -100,6 +104,7 @@ export class Faults {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
     this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
+    this.#decorate()
   }
 
   /** Copies of the pending faults, with the times that are left. */
@@ -110,30 +115,41 @@ export class Faults {
   /** Drops the pending faults. Ends all delays, and hangs up on the requests that faults delay. */
   clear(): void {
     this.#pending = []
-    this.#endDelays()
+    this.#endDelays('cleared')
   }
 
   /** Hangs up on every delayed request. */
   hangUp(): void {
-    this.#endDelays(HANG_UP)
+    this.#endDelays('hangUp')
   }
 
-  #endDelays(reason?: string): void {
-    this.#delays.abort(reason)
-    this.#delays = new AbortController()
+  #endDelays(how: DelayEnd): void {
+    for (const end of this.#delays) end(how)
+  }
+
+  /** Resolves after a time, or when its delay is ended. */
+  #startDelay(ms: number): Promise<DelayEnd> {
+    return new Promise((resolve) => {
+      const end = (how: DelayEnd) => {
+        clearTimeout(timer)
+        this.#delays.delete(end)
+        resolve(how)
+      }
+      const timer = setTimeout(end, ms, 'over')
+      this.#delays.add(end)
+    })
   }
 
   async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
     const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
-    const { signal } = this.#delays
-    setMaxListeners(0, signal) // each delayed request listens
+    const delay = ms > 0 ? this.#startDelay(ms) : undefined
     const outcome = fault.done ? await handle(call) : undefined
-    if (ms > 0) await wait(ms, undefined, { signal }).catch(() => {})
-    // After hangUp(), no delayed request gets a response; after clear(), none that a fault delayed.
-    const wasDelayed = signal.reason === HANG_UP ? ms > 0 : fault.delay !== undefined
-    if (fault.hangUp || (signal.aborted && wasDelayed)) return undefined
+    const end = await delay
+    // After clear(), a request that a fault delayed gets no response.
+    if (end === 'hangUp' || (end === 'cleared' && fault.delay !== undefined)) return undefined
+    if (fault.hangUp) return undefined
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
     return reply && spoil(reply, fault)
   }

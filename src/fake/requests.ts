@@ -4,13 +4,12 @@ import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch
 import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
-import type { Budget } from '../pets/store.ts'
 import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
 import { memberViolations, OPERATIONS, parameterViolations } from './violations.ts'
 
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
-const MAX_SIZE = 16 * 2 ** 20 // characters of all requests as JSON, each counted as a byte
+const MAX_BYTES = 16 * 2 ** 20 // of all requests as JSON, each character counted as a byte
 const MAX_BODY_BYTES = 2 ** 20
 export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
@@ -25,30 +24,68 @@ const SHOWN_BODY = 100 // characters
 type Filters = readonly (readonly [name: string, value: unknown])[]
 type Entry = Readonly<{ request: RecordedRequest; size: number }>
 
-type Reason = 'timeout' | 'closed'
-type Wait = Readonly<{ onRequest(request: RecordedRequest): void; end(reason: Reason): void }>
+type Outcome = RecordedRequest[] | 'timeout' | 'closed'
+
+/** A caller who waits for requests. */
+class Wait {
+  readonly outcome: Promise<Outcome>
+  readonly #filters: Filters
+  readonly #count: number
+  readonly #find: () => RecordedRequest[]
+  #missing = 0 // at least; a recount at each request would take quadratic time
+  #settle: (outcome: Outcome) => void = () => {}
+
+  /** @param find All requests that match the filters. */
+  constructor(count: number, filters: Filters, timeout: number, find: () => RecordedRequest[]) {
+    this.#filters = filters
+    this.#count = count
+    this.#find = find
+    this.outcome = new Promise((resolve) => {
+      const timer = setTimeout(() => this.end('timeout'), timeout)
+      this.#settle = (outcome) => {
+        clearTimeout(timer)
+        resolve(outcome)
+      }
+    })
+    this.#recount()
+  }
+
+  onRequest(request: RecordedRequest): void {
+    if (matches(request, this.#filters)) this.#missing--
+    if (this.#missing <= 0) this.#recount()
+  }
+
+  end(reason: 'timeout' | 'closed'): void {
+    this.#settle(reason)
+  }
+
+  #recount(): void {
+    const found = this.#find()
+    this.#missing = this.#count - found.length
+    if (this.#missing <= 0) this.#settle(structuredClone(found))
+  }
+}
 
 /** The latest requests, limited in number and in size. */
 export class RequestRecorder {
-  readonly #maxLength: number
+  readonly maxRequests: number
+  bytes = 0 // of those no longer in flight
   readonly #redact: (text: string) => string
+  readonly #onGrowth: (bytes: number) => void
   readonly #waits = new Set<Wait>()
   // By the head object, in the order of arrival; undefined while they are in flight.
   readonly #requests = new Map<RequestHead, Entry | undefined>()
   #count = 0 // of those no longer in flight
-  #size = 0
-  readonly #budget: Budget
-  isClosed = false
 
-  /** @param budget Bytes that several recorders take together. */
+  /** @param onGrowth Gets each change of `bytes`. */
   constructor(
-    maxLength: number,
+    maxRequests: number,
     redact: (text: string) => string,
-    budget: Budget = { maxBytes: Infinity, bytes: 0 },
+    onGrowth: (bytes: number) => void = () => {},
   ) {
-    this.#maxLength = maxLength
+    this.maxRequests = maxRequests
     this.#redact = redact
-    this.#budget = budget
+    this.#onGrowth = onGrowth
   }
 
   get requests(): RecordedRequest[] {
@@ -58,46 +95,24 @@ export class RequestRecorder {
   clear(): void {
     this.#requests.clear()
     this.#count = 0
-    this.#grow(-this.#size)
+    this.#grow(-this.bytes)
   }
 
-  close(): void {
-    this.isClosed = true
-    for (const { end } of this.#waits) end('closed')
+  endWaits(): void {
+    for (const wait of this.#waits) wait.end('closed')
   }
 
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
-    check('count', count, integer(0, this.#maxLength, ', the option maxRequests'))
+    check('count', count, integer(0, this.maxRequests, ', the option maxRequests'))
     checkMembers('options', options, WAIT_RULES)
     const { timeout = 4_000, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
-    const outcome = await new Promise<RecordedRequest[] | Error>((resolve) => {
-      const settle = (result: RecordedRequest[] | Error) => {
-        clearTimeout(timer)
-        this.#waits.delete(wait)
-        resolve(result)
-      }
-      let missing = 0 // at least; a recount at each request would take quadratic time
-      const recount = () => {
-        const found = this.#find(filters)
-        missing = count - found.length
-        if (missing <= 0) settle(structuredClone(found))
-      }
-      const onRequest = (request: RecordedRequest) => {
-        if (matches(request, filters)) missing--
-        if (missing <= 0) recount()
-      }
-      const end = (reason: Reason) =>
-        settle(withCode(reason, new Error(this.#describeMiss(count, filters, reason))))
-      const wait: Wait = { onRequest, end }
-      const timer = setTimeout(end, timeout, 'timeout')
-      this.#waits.add(wait)
-      recount()
-      if (this.isClosed) end('closed') // does nothing if there were enough
-    })
+    const wait = new Wait(count, filters, timeout, () => this.#find(filters))
+    this.#waits.add(wait)
+    const outcome = await wait.outcome
+    this.#waits.delete(wait)
     if (Array.isArray(outcome)) return outcome
-    Error.captureStackTrace(outcome) // it leads to the caller now, not to a timer
-    throw outcome
+    throw withCode(outcome, new Error(this.#describeMiss(count, filters, outcome)))
   }
 
   #find(filters: Filters): RecordedRequest[] {
@@ -105,7 +120,7 @@ export class RequestRecorder {
     return recorded.filter((request) => matches(request, filters))
   }
 
-  #describeMiss(count: number, filters: Filters, reason: Reason): string {
+  #describeMiss(count: number, filters: Filters, reason: string): string {
     const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
     const all = [...this.#requests]
     const lines = all
@@ -157,27 +172,29 @@ export class RequestRecorder {
     this.#requests.set(head, { request, size })
     this.#count++
     this.#grow(size)
-    this.dropOldest()
-    const { bytes, maxBytes } = this.#budget
-    if (bytes > maxBytes) this.#budget.makeRoom?.(0)
-    for (const { onRequest } of this.#waits) onRequest(request)
+    this.#dropOldest(this.maxRequests, MAX_BYTES)
+    for (const wait of this.#waits) wait.onRequest(request)
   }
 
-  #grow(bytes: number): void {
-    this.#size += bytes
-    this.#budget.bytes += bytes
+  /** Drops the older half, by number; the only one, too. */
+  dropOlderHalf(): void {
+    this.#dropOldest(Math.floor(this.#count / 2), MAX_BYTES)
   }
 
-  /** Drops the oldest while there are too many or, given a share, all recorders exceed it. */
-  dropOldest(share: number = Infinity): void {
+  /** Drops the oldest until these are left. */
+  #dropOldest(maxCount: number, maxBytes: number): void {
     for (const [head, entry] of this.#requests) {
-      const isWithin = this.#count <= this.#maxLength && this.#size <= MAX_SIZE
-      if (isWithin && this.#budget.bytes <= this.#budget.maxBytes * share) return
-      if (!entry) continue
+      if (this.#count <= maxCount && this.bytes <= maxBytes) return
+      if (!entry) continue // in flight
       this.#requests.delete(head)
       this.#count--
       this.#grow(-entry.size)
     }
+  }
+
+  #grow(bytes: number): void {
+    this.bytes += bytes
+    this.#onGrowth(bytes)
   }
 }
 

@@ -1,4 +1,4 @@
-import { randomFillSync, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 import { redactor } from './redact.ts'
 import type { Problem } from './respond.ts'
 
@@ -16,8 +16,8 @@ export function isApiKey(text: string): boolean {
 export class Keyring {
   isAnyKeyValid: boolean // of the right form, until replace()
   firstKey = ''
-  // By a hash, so that the time of a look-up tells nothing about a key.
-  readonly #entries = new Map<number, readonly { key: Buffer; index: number }[]>()
+  // By digest, so that the time of a look-up tells nothing about a key.
+  readonly #entries = new Map<string, { readonly key: Buffer; readonly index: number }>()
   #redact = redactor([])
 
   constructor(keys: readonly string[], isAnyKeyValid = false) {
@@ -31,9 +31,8 @@ export class Keyring {
     this.firstKey = keys[0] ?? ''
     this.#entries.clear()
     for (const [index, key] of keys.entries()) {
-      const hash = hashOf(key)
-      const others = this.#entries.get(hash) ?? []
-      this.#entries.set(hash, [...others, { key: Buffer.from(key), index }])
+      const digest = digestOf(key)
+      if (!this.#entries.has(digest)) this.#entries.set(digest, { key: Buffer.from(key), index })
     }
     this.#redact = redactor(keys)
   }
@@ -65,24 +64,14 @@ export class Keyring {
 
   #indexOf(token: string, storeNumber = 0): number | undefined {
     if (this.isAnyKeyValid) return isApiKey(token) ? storeNumber : undefined
-    const candidate = Buffer.from(token)
-    const entry = this.#entries.get(hashOf(token))?.find(({ key }) => {
-      return key.length === candidate.length && timingSafeEqual(key, candidate)
-    })
-    return entry?.index
+    const entry = this.#entries.get(digestOf(token))
+    const isEqual = entry && timingSafeEqual(entry.key, Buffer.from(token))
+    return isEqual ? entry.index : undefined
   }
 }
 
-// Secret, so that nobody can choose a token with the hash of a key.
-const FACTORS = randomFillSync(new Int32Array(256))
-
-/** A universal hash (Carter and Wegman, 1979): much faster than a cryptographic one. */
-function hashOf(token: string): number {
-  let sum = 0
-  for (let at = 0; at < token.length; at++) {
-    sum += Math.imul(FACTORS[at % FACTORS.length] ?? 0, token.charCodeAt(at))
-  }
-  return sum | 0
+function digestOf(token: string): string {
+  return hash('sha256', token, 'base64')
 }
 
 function tokenOf(authorization = ''): string {

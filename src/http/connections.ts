@@ -1,4 +1,3 @@
-import { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { clearTimeout, setImmediate, setTimeout } from './clock.ts'
@@ -16,7 +15,7 @@ export interface ServerOptions extends Limits {
 }
 
 /** An open connection of HttpServer. */
-class Connection implements ServerConnection {
+export class Connection implements ServerConnection {
   readonly socket: Socket
   readonly keepAlive: number
   readonly reportUse: () => void
@@ -25,26 +24,33 @@ class Connection implements ServerConnection {
   isRefused = false // once HttpServer has refused a request, it ignores the rest
   lastUse = 0 // a number that rises with each reportUse of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
+  readonly #lingerTime: number
 
   constructor(socket: Socket, { keepAliveTimeout, linger }: ServerOptions, reportUse: () => void) {
     this.socket = socket
     this.keepAlive = keepAliveTimeout
     this.reportUse = reportUse
+    this.#lingerTime = linger
     void socket.remoteAddress // node keeps it once asked for, even if the client leaves
-    // node calls this after the last response. If it destroyed the socket while the client is still
-    // sending, the kernel would reset the connection, and the client would lose that response
-    // (RFC 9112 §9.6). So end our side, and discard input until the client ends or time is up.
-    socket.destroySoon = () => {
-      if (!socket.writable) return // it has been called before
-      socket.end()
-      const timer = setTimeout(() => socket.destroy(), linger).unref()
-      socket.once('close', () => clearTimeout(timer))
-    }
+    socket.destroySoon = () => this.linger() // node calls this after the last response
     // node resumes the socket by itself, for example after each request: pause it again. Emit
     // 'pause', too: only then does node:http stop reading, and pause() emits none if it is paused.
     socket.on('resume', () => {
       if (this.pending.length > 1) socket.pause().emit('pause')
     })
+  }
+
+  /**
+   * Ends our side, and discards input until the client ends or time is up. If the socket were
+   * destroyed while the client is still sending, the kernel would reset the connection, and the
+   * client would lose the last response (RFC 9112 §9.6).
+   */
+  linger(): void {
+    const { socket } = this
+    if (!socket.writable) return // it lingers already
+    socket.end()
+    const timer = setTimeout(() => socket.destroy(), this.#lingerTime).unref()
+    socket.once('close', () => clearTimeout(timer))
   }
 
   get isIdle(): boolean {
@@ -166,30 +172,4 @@ export class Connections extends Map<Duplex, Connection> {
       this.#recount(connection)
     }
   }
-}
-
-/**
- * The class of a server's requests. Node parses all that it has read from a socket, which may be
- * thousands of requests, even after the socket is destroyed. So a request after its connection's
- * last one claims to be a CONNECT: up to Node 25, that stops the parser. From 26 on, node makes no
- * responses for such requests, and emits only the last of them. HttpServer ignores it.
- */
-export function requestClass(connections: Connections): typeof IncomingMessage {
-  class Request extends IncomingMessage {
-    constructor(...args: [Socket]) {
-      super(...args) // Bun passes more of them
-      const [socket] = args
-      // On Bun, the first request is made before the 'connection' event.
-      const isEnding = connections.get(socket)?.isEnding ?? socket.destroyed
-      if (!isEnding) return
-      // node assigns both later; setters that do nothing keep these.
-      Object.defineProperties(this, {
-        upgrade: { get: () => true, set() {} },
-        method: { get: () => 'CONNECT', set() {} },
-      })
-    }
-  }
-  // Nobody reads trailers, so a connection need not keep them.
-  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
-  return Request
 }

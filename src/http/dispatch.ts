@@ -22,10 +22,15 @@ export interface OpenRequest {
   body?: Buffer | undefined // once read
 }
 
-/** A request and what became of it. One that could not be read has no head. */
-export interface RequestOutcome extends Partial<Omit<OpenRequest, 'readBody' | 'started'>> {
-  readonly ms: number // from the head of the request to its response
+/** A request and what became of it. */
+export interface RequestOutcome {
+  readonly head?: RequestHead | undefined // undefined if it could not be read
+  readonly remote?: string | undefined // the client's address
+  readonly route?: Route | undefined
+  readonly key?: number | undefined // the index of its valid key
+  readonly body?: Buffer | undefined // undefined if nothing read it
   readonly reply: Reply | undefined // undefined if the connection ended before a response
+  readonly ms: number // from the head of the request to its response
   readonly bytes: number // of the body that was sent
 }
 
@@ -77,7 +82,7 @@ export function dispatch(service: Service, request: OpenRequest): Awaitable<Repl
 /** Reports a request that is over, unless it is a probe. */
 export function reportEnd(service: Service, request: OpenRequest, reply?: Reply, bytes = 0): void {
   const { head, route, key, body, started, remote } = request
-  if (route?.access === 'probe') return
+  if (route?.isProbe) return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
   service.onEnd?.({ head, route, key, body, ms, reply, bytes, remote })
 }

@@ -29,7 +29,7 @@ export class Exchange implements OpenRequest {
   readonly #service: Service
   // Undefined where a user's own server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
-  #buffering: Promise<number> | undefined // the body; resolves to its length
+  #buffering: Promise<number | 'tooLarge'> | undefined // see bufferBody()
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -77,15 +77,15 @@ export class Exchange implements OpenRequest {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
     return this.bufferBody().then((length) =>
-      length < 0 ? undefined : this.buffered.subarray(0, length),
+      length === 'tooLarge' ? undefined : this.buffered.subarray(0, length),
     )
   }
 
   /**
-   * Collects the body in `buffered`, and resolves to its length: `req` keeps what this resolves to.
-   * If it is too large, resolves to -1, and drops the rest. Never settles if the client leaves.
+   * Collects the body in `buffered`. Resolves to its length, and not to the body, which `req` would
+   * keep. Drops the rest of one that is too large. Never settles if the client leaves.
    */
-  bufferBody(): Promise<number> {
+  bufferBody(): Promise<number | 'tooLarge'> {
     this.#buffering ??= new Promise((resolve) => {
       const { req } = this
       const { maxBody, onBug } = this.#service
@@ -94,12 +94,11 @@ export class Exchange implements OpenRequest {
         return resolve(0)
       }
       let length = 0
-      req.read(0) // only for speed: else node dumps it after the response (undocumented)
       req.on('data', (chunk: Buffer) => {
         if (this.#isOver) return // it is only discarded
         const start = length
         length += chunk.length
-        if (length > maxBody) return resolve(-1)
+        if (length > maxBody) return resolve('tooLarge')
         const before = this.buffered
         this.buffered = append(before, start, chunk, maxBody)
         if (this.buffered !== before) this.#connection?.reportUse()

@@ -74,7 +74,7 @@ async function* breakOff(body: string): AsyncGenerator<Uint8Array> {
 }
 
 /** The error by which node's own fetch reports that the server closed the connection. */
-function connectionError(message: string): TypeError {
+export function connectionError(message: string): TypeError {
   const cause = Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' })
   return new TypeError(message, { cause })
 }

@@ -52,14 +52,14 @@ function codingProblem(coding: string, isHttp10: boolean): Problem | undefined {
 }
 
 /**
- * Whether the request line names RTSP/1.0 or ICE/1.0, which node's parser reports as HTTP/1.0. Only
+ * Whether the request line names RTSP/1.0, which node's parser reports as HTTP/1.0. Only
  * the parser's current bytes show it (undocumented). False if the line is no longer among them, or
  * follows another one with the same method and target.
  */
 function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   const { parser }: Socket & { parser?: { getCurrentBuffer?: () => Buffer } } = socket
   const [, version = ''] = `${parser?.getCurrentBuffer?.()}`.split(`${method} ${url} `)
-  return /^(?:RTSP|ICE)\//.test(version)
+  return /^RTSP\//.test(version)
 }
 
 /** An error of node's parser; the reason says what it could not read. */

@@ -15,8 +15,8 @@ export interface Route {
   readonly path: string // percent-decoded; a last segment `{name}` matches any that is not empty
   readonly operation: string
   handle: Handler // faults and `strict` decorate it
-  /** Outside the base path and without a key. A probe is not logged: it comes every few seconds. */
-  readonly access?: 'public' | 'probe' | undefined
+  readonly scope: 'base' | 'root' // under the base path, or outside it and without a key
+  readonly isProbe?: boolean | undefined // not logged or recorded: it comes every few seconds
 }
 
 interface RouteMatch extends Omit<Call, 'body'> {
@@ -44,7 +44,7 @@ export function createRouter(table: readonly Route[], base: string, place: strin
   // By path, with % for its parameter: a decoded path has no bare %, only %25 and %2F.
   const resources = new Map<string, Map<string, Route>>()
   for (const route of table) {
-    const start = route.access ? '' : base
+    const start = route.scope === 'base' ? base : ''
     const fullPath = (start + route.path).replace(/\{\w+\}$/, '%')
     const routes = resources.get(fullPath) ?? new Map<string, Route>()
     routes.set(route.method, route)

@@ -4,7 +4,7 @@ import { Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from './clock.ts'
-import { Connections, requestClass, type ServerOptions } from './connections.ts'
+import { type Connection, Connections, type ServerOptions } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
@@ -32,7 +32,6 @@ export class HttpServer {
     this.#server = createServer({
       ...options, // node's own limits go by the same names
       requireHostHeader: false, // node's own response to a request without Host has no body
-      IncomingMessage: requestClass(this.#connections),
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
@@ -110,8 +109,8 @@ export class HttpServer {
   }
 
   #closeIdle(): void {
-    for (const { socket, isIdle } of this.#connections.values()) {
-      if (isIdle) socket.destroySoon() // which Connection redefines: it lingers
+    for (const connection of this.#connections.values()) {
+      if (connection.isIdle) connection.linger()
     }
   }
 
@@ -126,7 +125,7 @@ export class HttpServer {
   readonly #receive = (req: IncomingMessage, res: ServerResponse): void => {
     this.#requestCount++
     const connection = this.#connections.get(req.socket)
-    // On Bun, a request after the connection's last; node disguises it: see requestClass().
+    // A late request: node parses whatever follows the last one. It gets no response.
     if (!connection || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
@@ -136,10 +135,7 @@ export class HttpServer {
     warn(`connections closed, because more than ${maxPipelined} requests waited on one`)
   }
 
-  /**
-   * Responds to CONNECT, after which node no longer reads the socket or minds its time-out. What
-   * follows a connection's last request comes here, too (see requestClass()): #refuse() ignores it.
-   */
+  /** Responds to CONNECT, after which node no longer reads the socket or minds its time-out. */
   readonly #refuseTunnel = (req: IncomingMessage, stream: Duplex): void => {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
@@ -159,25 +155,26 @@ export class HttpServer {
   #refuse(stream: Duplex, problem: Problem | undefined, detail: string): void {
     const connection = this.#connections.get(stream)
     if (connection === undefined || problem === undefined) return void stream.destroy()
-    const { socket, latest } = connection
+    const { latest } = connection
     const reply = this.#service.refuse(problem, detail)
     const isInBody = latest?.req.complete === false // else the problem is in a new head
     if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
     if (connection.isEnding) return
     connection.isRefused = true
     // Its response was sent before its body was complete: no other can follow.
-    if (isInBody) socket.destroySoon()
-    else if (connection.isIdle) this.#sendWithoutExchange(socket, reply)
-    else latest?.res.once('close', () => this.#sendWithoutExchange(socket, reply))
+    if (isInBody) connection.linger()
+    else if (connection.isIdle) this.#sendWithoutExchange(connection, reply)
+    else latest?.res.once('close', () => this.#sendWithoutExchange(connection, reply))
   }
 
   /** Responds to a request that has no Exchange, because its head could not be read. */
-  #sendWithoutExchange(socket: Socket, reply: Reply): void {
+  #sendWithoutExchange(connection: Connection, reply: Reply): void {
+    const { socket } = connection
     if (!socket.writable) return
     const bytes = bytesOf(reply)
     socket.write(responseText(reply, bytes, [], 'close'), 'latin1')
     this.#service.onEnd?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
-    socket.destroySoon()
+    connection.linger()
   }
 }
 

@@ -3,7 +3,7 @@ import { type InitialPet, MAX_ID, petJson } from './pet.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
-/** A store of this process. Its `add` and `isWritable` never reject. */
+/** A store of this process. Its `add` and `isWritable` never reject. Nothing calls a closed one. */
 export interface LocalStore extends Store {
   readonly size: number
   readonly bytes: number
@@ -23,15 +23,14 @@ export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 const PET_OVERHEAD = 100
 // Longer JSON is a Buffer: V8 takes two bytes for each character if one is beyond Latin-1.
 const LONG = 1_000 // characters
+const MAX_CACHED_PAGES = 500
 /** Characters of a page that is cached. */
 const MAX_PAGE_LENGTH = 16 * 2 ** 10
 
-/** Bytes that several things take together, and their limit. */
+/** Bytes that several stores take together, and their limit. */
 export interface Budget {
   readonly maxBytes: number
   bytes: number
-  /** Frees bytes, if it can, at least until this many more fit; but none of `kept`. */
-  makeRoom?(bytes: number, kept?: LocalStore): void
 }
 
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
@@ -40,12 +39,9 @@ export class MemoryStore implements LocalStore {
   #report: Report | undefined
   #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
   #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
-  // By the object of the query, as long as that lives. Not the last page: it can change.
-  #cachedPages = new WeakMap<PageQuery, Page>()
+  readonly #pages = new Map<string, Page>() // by query. Not the last page: it can change
   readonly #cachesPages: boolean
-  #isClosed = false
-  #initialSize = 0
-  #budget: Budget
+  readonly #budget: Budget
 
   /**
    * @param report Takes one warning when most of the bytes are taken.
@@ -79,27 +75,30 @@ export class MemoryStore implements LocalStore {
   }
 
   page(query: PageQuery): Page {
-    const cached = this.#cachedPages.get(query)
-    if (cached) return cached
     const { limit, after, status = 'all' } = query
+    const key = `${status} ${limit} ${after}`
+    const cached = this.#pages.get(key)
+    if (cached) return cached
     const ids = this.#ids[status]
     const first = firstAbove(ids, after)
     const pageIds = ids.slice(first, first + limit)
     const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
     if (first + limit >= ids.length) return { json, next: undefined }
     const page = { json, next: pageIds.at(-1) }
-    if (this.#cachesPages && json.length <= MAX_PAGE_LENGTH) this.#cachedPages.set(query, page)
+    if (this.#cachesPages && json.length <= MAX_PAGE_LENGTH) this.#cache(key, page)
     return page
   }
 
-  /** Keeps the id of an initial pet. A client's pet has none: validateNewPet() drops it. */
-  add(pet: InitialPet): Added {
-    if (this.#isClosed) return FAILED
-    const draft = draftOf(pet.id ?? this.lastId + 1, pet)
-    // In a shared budget, only a store's first new pet closes others to make room: each key can
-    // begin, but none crowds out the rest.
-    const isFirst = this.size === this.#initialSize
-    if (isFirst && !this.hasRoom(draft)) this.#budget.makeRoom?.(costOf(draft), this)
+  #cache(key: string, page: Page): void {
+    if (this.#pages.size === MAX_CACHED_PAGES) this.#pages.clear()
+    this.#pages.set(key, page)
+  }
+
+  add(pet: NewPet): Added {
+    return this.#append(draftOf(this.lastId + 1, pet))
+  }
+
+  #append(draft: Draft): Added {
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 
@@ -130,12 +129,14 @@ export class MemoryStore implements LocalStore {
     const { maxBytes } = this
     const withoutOld = { maxBytes, bytes: this.#budget.bytes - this.bytes }
     const fresh = new MemoryStore(maxBytes, undefined, withoutOld)
-    if (!pets.every((pet) => fresh.add(pet).ok)) return false
+    for (const pet of pets) {
+      const added = fresh.#append(draftOf(pet.id ?? fresh.lastId + 1, pet))
+      if (!added.ok) return false
+    }
     this.#pets = fresh.#pets
     this.#ids = fresh.#ids
-    this.#initialSize = this.size
     this.#grow(fresh.bytes - this.bytes)
-    this.#cachedPages = new WeakMap()
+    this.#pages.clear()
     return true
   }
 
@@ -143,10 +144,9 @@ export class MemoryStore implements LocalStore {
     return true
   }
 
+  /** Gives its bytes back to a shared budget. Its pets can still be read. */
   close(): void {
-    this.#isClosed = true
-    this.#budget.bytes -= this.bytes
-    this.#budget = { maxBytes: this.maxBytes, bytes: this.bytes } // no longer shared
+    this.#grow(-this.bytes)
   }
 
   #grow(bytes: number): void {

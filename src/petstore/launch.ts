@@ -1,25 +1,22 @@
-import { inspect } from 'node:util'
 import { refuse } from '../api/errors.ts'
-import type { Context } from '../api/operations.ts'
 import { routes } from '../api/routes.ts'
+import { controlRoutes, isFromWebPage } from '../fake/control.ts'
+import { RequestRecorder } from '../fake/requests.ts'
+import { openSnapshotStore } from '../files/snapshot-store.ts'
 import { messageOf } from '../guards.ts'
-import { fill, type Listeners, noRoomFor, orStorageFailed, PetstoreHandle } from './petstore.ts'
 import { Keyring } from '../http/bearer.ts'
 import type { RequestHead, Service } from '../http/dispatch.ts'
 import { Limits } from '../http/limits.ts'
 import { openLog } from '../http/log.ts'
 import { createRouter } from '../http/router.ts'
 import { HttpServer, isLoopback } from '../http/server.ts'
-import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
-import { openSnapshotStore } from '../files/snapshot-store.ts'
-import { type AnyStore, type Budget, MemoryStore, type Report } from '../pets/store.ts'
+import { type AnyStore, MemoryStore, type Report } from '../pets/store.ts'
 import { userStore } from '../pets/user-store.ts'
-import { controlRoutes, isFromWebPage } from '../fake/control.ts'
-import { type Core, Cores, type Setup } from './cores.ts'
-import { Faults } from '../fake/faults.ts'
-import { RequestRecorder } from '../fake/requests.ts'
-import { makeStrict } from '../fake/violations.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from '../types.ts'
+import { type Core, makeCore, type Setup } from './core.ts'
+import { KeyCores } from './key-cores.ts'
+import { CREATE_RULES, type Options, readOptions, RULES } from './options.ts'
+import { fill, noRoomFor, orStorageFailed, type Parts, PetstoreHandle } from './petstore.ts'
 
 /**
  * Starts a petstore that listens, by default on a free port of the loopback address.
@@ -46,63 +43,68 @@ export async function startPetstore(options: StartOptions = {}): Promise<Petstor
  */
 export function createPetstore(given: PetstoreOptions = {}): Petstore {
   const setup = makeSetup(readOptions(given, CREATE_RULES))
-  return new PetstoreHandle(makeRootCore(setup, makeStore(setup, setup.log.event)))
+  return new PetstoreHandle(makeParts(setup, makeStore(setup, setup.log.event)))
 }
 
-/** @internal What the executable needs: the petstore, its core, and addresses as bound. */
-export interface Launched extends Core, Omit<Listeners, 'stop'> {
+/** @internal A petstore that listens, and its parts. */
+export interface Launched extends Parts {
   readonly petstore: Petstore
-  /** Logs what the store has reported: not before the first line of the log. */
+  /** Logs what the store has reported so far: after the first line of the log. */
   readonly logReports: () => void
 }
 
-/** @internal Starts a petstore, for `startPetstore` and the executable. Tests override limits. */
-export async function launch(given: StartOptions, overrides?: Partial<Limits>): Promise<Launched> {
-  const options = readOptions(given, RULES)
-  const limits = { ...new Limits(), ...overrides }
-  const { basePath, snapshot, maxStore } = options
-  const setup = makeSetup(options)
-  let logReports = () => {} // will resolve mayLog: reports follow the first line of the log
-  const mayLog = new Promise<void>((resolve) => {
-    logReports = resolve
-  })
-  const report: Report = (...event) => void mayLog.then(() => setup.log.event(...event))
+/** @internal Starts a petstore, for `startPetstore` and the executable. */
+export async function launch(given: StartOptions, limits: Partial<Limits> = {}): Promise<Launched> {
+  const setup = makeSetup(readOptions(given, RULES))
+  const held: Parameters<Report>[] = []
+  let report: Report = (...event) => void held.push(event)
+  const logReports = () => {
+    report = setup.log.event
+    for (const event of held) report(...event)
+  }
+  try {
+    const parts = await listen(setup, { ...new Limits(), ...limits }, (...event) =>
+      report(...event),
+    )
+    return { ...parts, petstore: new PetstoreHandle(parts), logReports }
+  } catch (error) {
+    logReports()
+    throw error
+  }
+}
+
+async function listen(setup: Setup, limits: Limits, report: Report): Promise<Parts> {
+  const { options } = setup
+  const { snapshot, maxStore, basePath } = options
   const store = snapshot
     ? await orStorageFailed(openSnapshotStore(snapshot, maxStore, report))
     : makeStore(setup, report)
-  const core = makeRootCore(setup, store)
-  const server = makeServer(core, core.service, limits)
+  const parts = makeParts(setup, store)
+  const server = makeServer(parts, parts.core.service, limits)
   try {
     // For an empty snapshot. Memory has its pets already; a user's store fills itself on first use.
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
-    const controls = await startControls(core, limits)
-    const addresses = { bound: bound + basePath, boundControls: controls?.bound }
-    const petstore = new PetstoreHandle(core, {
-      ...addresses,
-      async stop(drain) {
-        await controls?.server.stop(0)
-        return server.stop(drain)
-      },
-    })
-    return { ...core, ...addresses, petstore, logReports }
+    const controls = await startControls(parts, limits)
+    const stop = async (drain: number) => {
+      await controls?.server.stop(0)
+      return server.stop(drain)
+    }
+    return { ...parts, bound: bound + basePath, boundControls: controls?.bound, stop }
   } catch (error) {
-    logReports()
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
   }
 }
 
-/** What a petstore has before its store. */
 function makeSetup(options: Options): Setup {
   const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
   const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey)
-  const { redact } = keyring
-  return { options, keyring, redact, log: openLog(log, logStream, redact) }
+  return { options, keyring, log: openLog(log, logStream, keyring.redact) }
 }
 
 /** A store without a file, with its initial pets. */
-function makeStore({ options, log }: Setup, report?: Report, budget?: Budget): AnyStore {
+function makeStore({ options, log }: Setup, report: Report): AnyStore {
   const { store: ownStore, pets, maxStore } = options
   if (ownStore) {
     const fillStore = () => fill(ownStore, options)
@@ -110,92 +112,74 @@ function makeStore({ options, log }: Setup, report?: Report, budget?: Budget): A
       log.count('error', 'the store failed', `: ${messageOf(error)}`),
     )
   }
-  const memory = new MemoryStore(maxStore, report, budget)
+  const memory = new MemoryStore(maxStore, report)
   if (!memory.reset(pets)) throw noRoomFor(pets, options)
   return memory
 }
 
-/** With `storePerKey`, this core passes each request with a key to the core of that key. */
-function makeRootCore(setup: Setup, store: AnyStore): Core {
+function makeParts(setup: Setup, store: AnyStore): Parts {
   const { options, keyring } = setup
-  if (!options.storePerKey) return makeCore(setup, store)
-  // Its requests are not recorded: a handle shows those of one key.
-  const keyless = makeCore({ ...setup, options: { ...options, maxRequests: 0 } }, store)
-  // The budget of their stores is `cores` itself. Each begins with the pets of the keyless store.
-  const cores: Cores = new Cores(setup, store.bytes ?? 0, (keySetup) =>
-    makeCore(keySetup, makeStore(keySetup, undefined, cores)),
-  )
+  const { redact } = keyring
+  if (!options.storePerKey) {
+    const recorder = new RequestRecorder(options.maxRequests, redact)
+    return { ...setup, core: makeCore(setup, store, recorder, redact) }
+  }
+  // The core of requests without a valid key. They are not recorded: a petstore shows its key's.
+  const keyless = makeCore(setup, store, new RequestRecorder(0, redact), redact)
+  const keyCores = new KeyCores(setup, store.bytes ?? 0)
+  const full = fullService(keyless)
   const serviceFor = ({ method, target, headers }: RequestHead) => {
     const { secured } = keyless.service.router.find(method, target)
     const key = secured ? keyring.keyIn(headers.authorization) : undefined
-    return key ? cores.use(key).service : undefined
+    if (key === undefined) return undefined
+    return keyCores.coreOf(key)?.service ?? full
   }
-  return { ...keyless, cores, service: { ...keyless.service, serviceFor } }
+  return { ...setup, core: { ...keyless, service: { ...keyless.service, serviceFor } }, keyCores }
 }
 
-/** A store, and all that belongs to it. */
-function makeCore(setup: Setup, store: AnyStore): Core {
-  const { options, keyring, log, redact, storeNumber, requestBudget } = setup
-  const { basePath, page, getPetState, cors, maxBody, maxRequests } = options
-  const context: Context = { store, basePath, page, keyring, getPetState, isDraining: false }
-  const table = routes(context)
-  // Before Faults, which then decorates it: faults apply to what it refuses, too.
-  if (options.strict) makeStrict(table, redact)
-  const faults = new Faults(table, options.delay)
-  const recorder = new RequestRecorder(maxRequests, redact, requestBudget)
-  const logRequest = log.requestLogger?.(redact)
-  const router = createRouter(table, basePath)
-  const onBegin = (head: RequestHead) => {
-    const { route } = router.find(head.method, head.target)
-    if (route?.access !== 'probe') recorder.begin(head)
-  }
-  const service: Service = {
-    router,
-    authorize: ({ authorization }, method) =>
-      method === 'OPTIONS' ? undefined : keyring.authorize(authorization, storeNumber),
-    cors: [cors ?? []].flat(),
-    maxBody,
-    refuse,
-    onBug: (error) => log.event('error', redact(inspect(error))),
-    onBegin: maxRequests === 0 ? undefined : onBegin,
-    onEnd(request) {
-      logRequest?.(request)
-      recorder.add(request) // ignores one that has not begun
-    },
-  }
-  return { ...setup, context, faults, recorder, service }
+/** The service of valid keys whose stores have no room. */
+function fullService({ context, service }: Core): Service {
+  const handle = () => refuse('noRoomForStore')
+  const table = routes(context).map((route) => ({ ...route, handle }))
+  return { ...service, router: createRouter(table, context.basePath), authorize: () => undefined }
 }
 
-function makeServer({ options, log }: Core, service: Service, limits: Limits): HttpServer {
+function makeServer({ options, log }: Setup, service: Service, limits: Limits): HttpServer {
   const { maxConnections, keepAlive: keepAliveTimeout } = options
   const warn = (what: string) => log.count('warn', what)
   return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
 }
 
 const MAX_CONTROL_BODY = 64 * 2 ** 20
+const CONTROLS = '/ (GET / lists them)' // where they are
 
 /** Starts the test controls if they are wanted. */
-async function startControls(core: Core, limits: Limits) {
-  const { options, service, keyring, cores } = core
+async function startControls(parts: Parts, limits: Limits) {
+  const { options, core, keyring, keyCores } = parts
   const { controlPort, controlHost } = options
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
-  // With `cores`, a control acts on the store of the valid key of its request.
-  const routesOf = (key?: string) => controlRoutes(new PetstoreHandle(core, undefined, key))
+  const petstore = new PetstoreHandle(parts)
+  // With `keyCores`, a control acts on the store that the key has once the body has come.
+  const open = (key?: string) => (key === undefined ? petstore : petstore.of(key))
   const serviceOf = (key?: string): Service => ({
-    router: createRouter(routesOf(key), '', '/ (GET / lists them)'),
+    router: createRouter(
+      controlRoutes(() => open(key)),
+      '',
+      CONTROLS,
+    ),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
-      return cores && keyring.authorize(headers.authorization)
+      return keyCores && keyring.authorize(headers.authorization)
     },
     cors: [],
     maxBody: MAX_CONTROL_BODY,
     refuse,
-    onBug: service.onBug,
+    onBug: core.service.onBug,
   })
   const serviceFor = ({ headers }: RequestHead) =>
-    cores && serviceOf(keyring.keyIn(headers.authorization))
-  const server = makeServer(core, { ...serviceOf(), serviceFor }, limits)
+    keyCores && serviceOf(keyring.keyIn(headers.authorization))
+  const server = makeServer(parts, { ...serviceOf(), serviceFor }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
   return { bound, server }

@@ -1,21 +1,25 @@
 import type { RequestListener } from 'node:http'
-import { ERRORS } from '../api/errors.ts'
+import { ADD_ERRORS, ERRORS } from '../api/errors.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { Exchange } from '../http/exchange.ts'
-import { createFetch } from '../http/fetch.ts'
+import { connectionError, createFetch } from '../http/fetch.ts'
 import { reachableUrl } from '../http/server.ts'
-import { type Options, petsOrThrow, RULES } from './options.ts'
-import { check, integer, misuse, withCode } from '../rules.ts'
 import { parsePet, validateInitialPets, validateNewPets } from '../pets/pet.ts'
+import { check, integer, misuse, withCode } from '../rules.ts'
 import type { Added, Awaitable, NewPet, Pet, Store } from '../store-types.ts'
-import { closeCore, type Core } from './cores.ts'
 import type { Fault, GetPetState, Petstore, RecordedRequest } from '../types.ts'
+import { closeCore, type Core, type Setup } from './core.ts'
+import type { KeyCores } from './key-cores.ts'
+import { type Options, petsOrThrow, RULES } from './options.ts'
 
-/** Where a petstore listens: URLs as bound, such as http://0.0.0.0:8080/v1. */
-export interface Listeners {
-  readonly bound: string
-  readonly boundControls: string | undefined
-  stop(drain: number): Promise<number> // of requests that were cut off
+/** What a petstore is put together from. URLs are as bound, such as http://0.0.0.0:8080/v1. */
+export interface Parts extends Setup {
+  readonly core: Core // with `keyCores`, of requests without a valid key
+  readonly keyCores?: KeyCores
+  readonly bound?: string // undefined without a socket
+  readonly boundControls?: string | undefined
+  /** Stops listening; returns how many requests were cut off. */
+  readonly stop?: (drain: number) => Promise<number>
 }
 
 // RFC 6761 §6.4: never resolves, so that a request over a socket fails and says why.
@@ -28,49 +32,59 @@ export class PetstoreHandle implements Petstore {
   readonly url: string
   readonly controlUrl: string | undefined
   readonly log: Petstore['log']
-  readonly fetch: Petstore['fetch']
-  readonly #core: Core
-  readonly #listeners: Listeners | undefined
-  readonly #key: string | undefined
-  #isKeyClosed = false
+  readonly #parts: Parts
+  readonly #own: { readonly key: string; readonly core: Core } | undefined
+  readonly #fetch: Petstore['fetch']
 
-  /** @param key Makes it the petstore of this key alone. */
-  constructor(core: Core, listeners?: Listeners, key?: string) {
-    const { bound = NO_HOST + core.options.basePath, boundControls } = listeners ?? {}
+  /** @param own Makes it the petstore of this key alone. */
+  constructor(parts: Parts, own?: { key: string; core: Core }) {
+    const { bound = NO_HOST + parts.options.basePath, boundControls } = parts
     this.url = reachableUrl(bound)
     this.controlUrl = boundControls && reachableUrl(boundControls)
-    this.log = core.log
-    this.fetch = createFetch(core.service)
-    this.#core = core
-    this.#listeners = listeners
-    this.#key = key
+    this.log = parts.log
+    this.#parts = parts
+    this.#own = own
+    this.#fetch = createFetch(parts.core.service)
   }
 
-  /** The core of its key, opened if need be. Without `storePerKey`, the only one. */
-  get #coreOfKey(): Core {
-    if (this.#isKeyClosed) throw closed()
-    return this.#core.cores?.use(this.apiKey) ?? this.#core
+  /** The core of a key, opened if need be. Without `storePerKey`, the only one. */
+  #coreOf(key: string): Core {
+    const { core, keyCores } = this.#parts
+    if (!keyCores) return core
+    if (core.context.state === 'closed' && !keyCores.has(key)) throw closed()
+    const opened = keyCores.coreOf(key)
+    if (opened) return opened
+    throw withCode('store_full', new RangeError(ERRORS.noRoomForStore[1]))
   }
 
-  /** The same, to change what it has: after close(), it can only be read. */
-  get #openCore(): Core {
-    const core = this.#coreOfKey
-    if (core.recorder.isClosed) throw closed()
+  /** What it shows. The petstore of all keys acts for the first one. */
+  #core(): Core {
+    return this.#own?.core ?? this.#coreOf(this.apiKey)
+  }
+
+  /** The same, to change it: once closed, it can only be read. */
+  #openCore(): Core {
+    const core = this.#core()
+    if (core.context.state === 'closed') throw closed()
     return core
   }
 
   readonly of = (key: string): Petstore => {
-    const { cores } = this.#core
-    if (!cores) throw misuse('of(key) needs the option storePerKey')
-    cores.use(key) // throws if it is not valid
-    return new PetstoreHandle(this.#core, this.#listeners, key)
+    if (!this.#parts.keyCores) throw misuse('of(key) needs the option storePerKey')
+    return new PetstoreHandle(this.#parts, { key, core: this.#coreOf(key) })
+  }
+
+  readonly fetch: Petstore['fetch'] = async (input, init) => {
+    const { context } = this.#own?.core ?? this.#parts.core
+    if (context.state === 'closed') throw connectionError('fetch failed')
+    return this.#fetch(input, init)
   }
 
   readonly listener: RequestListener = (req, res) =>
-    new Exchange(this.#core.service, req, res).process()
+    new Exchange(this.#parts.core.service, req, res).process()
 
   get apiKey(): string {
-    return this.#key ?? this.#core.keyring.firstKey
+    return this.#own?.key ?? this.#parts.keyring.firstKey
   }
 
   get headers(): Petstore['headers'] {
@@ -78,30 +92,30 @@ export class PetstoreHandle implements Petstore {
   }
 
   get pets(): Pet[] {
-    const { store } = this.#coreOfKey.context
+    const { store } = this.#core().context
     if (!store.values) throw misuse('pets must be read from your own store')
     return Array.from(store.values(), parsePet)
   }
 
   get requests(): RecordedRequest[] {
-    return this.#coreOfKey.recorder.requests
+    return this.#core().recorder.requests
   }
 
   get pendingFaults(): Fault[] {
-    return this.#coreOfKey.faults.pending
+    return this.#core().faults.pending
   }
 
   get getPetState(): GetPetState {
-    return this.#coreOfKey.context.getPetState
+    return this.#core().context.getPetState
   }
 
   set getPetState(state: GetPetState) {
     check('getPetState', state, RULES.getPetState)
-    this.#coreOfKey.context.getPetState = state
+    this.#core().context.getPetState = state
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
-    const { store } = this.#openCore.context
+    const { store } = this.#openCore().context
     const pets = petsOrThrow(validateNewPets(newPets))
     // A local store, which has values(), takes all at once; a user's own stops at a failure.
     const adding = store.values ? pets.map((pet) => store.add(pet)) : await addInOrder(store, pets)
@@ -110,8 +124,8 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {
-    const { options } = this.#core
-    const { context, faults, recorder } = this.#openCore
+    const { options } = this.#parts
+    const { context, faults, recorder } = this.#openCore()
     const pets = newPets === undefined ? options.pets : petsOrThrow(validateInitialPets(newPets))
     faults.hangUp() // first, so that no delayed request adds a pet to the fresh ones
     const fits = await orStorageFailed(context.store.reset(pets))
@@ -122,30 +136,33 @@ export class PetstoreHandle implements Petstore {
     recorder.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#openCore.faults.inject(fault)
-  readonly clearFaults = (): void => this.#coreOfKey.faults.clear()
-  readonly clearRequests = (): void => this.#coreOfKey.recorder.clear()
-  readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) =>
-    this.#coreOfKey.recorder.waitFor(count, options)
+  readonly inject = (fault: Fault): void => this.#openCore().faults.inject(fault)
+  readonly clearFaults = (): void => this.#core().faults.clear()
+  readonly clearRequests = (): void => this.#core().recorder.clear()
+  readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) => {
+    const { context, recorder } = this.#core()
+    const waiting = recorder.waitFor(count, options)
+    if (context.state === 'closed') recorder.endWaits() // no more will come
+    return waiting
+  }
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
     check('apiKeys', apiKeys, RULES.apiKeys)
-    this.#core.keyring.replace(apiKeys)
-    this.#core.cores?.closeInvalid()
+    this.#parts.keyring.replace(apiKeys)
+    this.#parts.keyCores?.closeInvalid()
   }
 
   readonly close = async (drain = 0): Promise<number> => {
     check('drain', drain, DRAIN)
-    const { cores, context, log } = this.#core
-    if (this.#key) {
-      if (!this.#isKeyClosed) cores?.close(this.#key)
-      this.#isKeyClosed = true
+    const { core, keyCores, stop, log } = this.#parts
+    if (this.#own) {
+      keyCores?.close(this.#own.key, this.#own.core)
       return 0
     }
-    context.isDraining = true
-    const cutOff = await this.#listeners?.stop(drain)
-    cores?.closeAll()
-    await orStorageFailed(closeCore(this.#core)).finally(() => log.flush())
+    if (core.context.state === 'serving') core.context.state = 'draining'
+    const cutOff = await stop?.(drain)
+    keyCores?.closeAll()
+    await orStorageFailed(closeCore(core)).finally(() => log.flush())
     return cutOff ?? 0
   }
 
@@ -169,10 +186,9 @@ async function addInOrder(store: Store, pets: readonly NewPet[]): Promise<Added[
 function petIn(added: Added, which: string): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason } = added
-  const [, why] = ERRORS[reason]
+  const [, why] = ERRORS[ADD_ERRORS[reason]]
   const message = `${which}: ${why}`
-  if (reason === 'store_full') throw withCode(reason, new RangeError(message))
-  throw withCode('storage_failed', new Error(message))
+  throw withCode(reason, reason === 'store_full' ? new RangeError(message) : new Error(message))
 }
 
 /** Puts the initial pets into a store that is empty. Throws an error if they do not fit. */
@@ -189,12 +205,13 @@ export function noRoomFor(pets: readonly NewPet[], { store, maxStore }: Options)
   return withCode('store_full', new RangeError(`${pets.length} pets do not fit into ${room}`))
 }
 
-/** Waits for the store; if that fails, the error has the code `storage_failed`. */
+/** Waits for the store; if that fails, the error has the code `storage_failed`, or its own. */
 export async function orStorageFailed<T>(work: Awaitable<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
     if (error instanceof RangeError && hasCode(error, 'store_full')) throw error // noRoomFor()'s
-    throw withCode('storage_failed', new Error(messageOf(error), { cause: error }))
+    const code = hasCode(error, 'outcome_unknown') ? 'outcome_unknown' : 'storage_failed'
+    throw withCode(code, new Error(messageOf(error), { cause: error }))
   }
 }

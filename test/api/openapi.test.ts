@@ -133,12 +133,17 @@ async function provoke(t: TestContext, variant: PetstoreOptions) {
   const bug = t.mock.method(MemoryStore.prototype, 'page', () => assert.fail())
   await see('listPets', '/v1/pets')
   bug.mock.restore()
+  const add = () => ({ ok: false, reason: 'outcome_unknown' }) as const
+  const lost = t.mock.method(MemoryStore.prototype, 'add', add)
+  await see('createPet', '/v1/pets', { body: REX })
+  lost.mock.restore()
   renameSync(folder, `${folder}-away`)
   await see('createPet', '/v1/pets', { body: REX }, failing)
   await see('readyz', '/readyz', {}, failing)
   renameSync(`${folder}-away`, folder)
-  await failing.close()
+  const closing = failing.close()
   const response = await failing.fetch(new URL('/readyz', failing.url))
+  await closing
   const headers = Object.fromEntries(response.headers)
   seen.push(['readyz', { status: response.status, headers, body: await response.text() }])
   return seen

@@ -112,7 +112,7 @@ const SWITCHES: Record<string, readonly [on: Effect, off: Effect]> = {
   '--demo': [lists('/v1/pets/12'), answers(404, 'GET', '/v1/pets/12')],
   '--no-page': [lists('/'), answers(404, 'GET', '/')],
   '--strict': [answers(400, 'GET', '/v1/pets?statsu=sold'), lists('/v1/pets?statsu=sold')],
-  // petstore/cores.test.ts shows what it does.
+  // petstore/key-cores.test.ts shows what it does.
   '--store-per-key': [logs('keys: 1, pets in each store: 0'), logs('keys: 1, pets in memory: 0')],
 }
 

@@ -131,9 +131,8 @@ test('closed petstores, and one without a socket, let the process end', async ()
     const outputs = process.getActiveResourcesInfo()
     const logged = { log: 'text', logStream: new PassThrough().resume() }
     const unused = createPetstore({ ...logged, storePerKey: true, maxStore: 20_000 })
-    for (const key of ['first-key', 'second-key']) unused.of(key) // the log counts the first's end
-    unused.inject({ operation: '*', status: 503 })
-    await unused.fetch(unused.url)
+    unused.of('first-key').inject({ operation: '*', status: 503 })
+    await unused.fetch(unused.url, unused) // the log counts that its key has no store
     const snapshot = ${JSON.stringify(`${folderOf()}/pets.json`)}
     const petstore = await startPetstore({ controlPort: 0, snapshot })
     petstore.inject({ operation: 'listPets', delay: 600_000 })

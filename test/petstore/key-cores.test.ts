@@ -1,9 +1,7 @@
 // A store for each key: keys share a server, its memory and nothing else.
 import assert from 'node:assert/strict'
 import { describe, test, type TestContext } from 'node:test'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createPetstore, type NewPet, type Petstore, type StartOptions } from '../../src/index.ts'
-import { MemoryStore } from '../../src/pets/store.ts'
 import { launch } from '../../src/petstore/launch.ts'
 import { ended, run } from '../cli/executable.ts'
 import { open, request } from '../http/raw.ts'
@@ -98,9 +96,10 @@ test('a key that is replaced loses its store and handle; one that stays does not
   petstore.replaceKeys(['the-key-of-cleo', BEN])
   assert.deepEqual([petstore.apiKey, namesIn(petstore)], ['the-key-of-cleo', ['Rex']])
   await list(petstore, ANN, '401 unauthorized')
-  const error = { name: 'TypeError', message: 'key must be a valid API key' }
   for (const use of [() => ann.add([REX]), () => ann.waitForRequests(1)])
-    await assert.rejects(use, error)
+    await assert.rejects(use, { code: 'closed' })
+  const message = 'key must be a valid API key'
+  assert.throws(() => petstore.of(ANN), { name: 'TypeError', message })
   assert.equal(await ann.close(), 0)
   assert.deepEqual(namesIn(petstore.of(BEN)), ['Rex', 'Luna'])
   petstore.replaceKeys([ANN])
@@ -130,10 +129,12 @@ test('a closed handle stays closed, and closing it again closes no other store',
   const later = petstore.of(BEN)
   for (const handle of [ann, later]) {
     await handle.close()
-    assert.throws(() => handle.pets, { code: 'closed' })
+    assert.throws(() => handle.inject({ operation: '*', status: 503 }), { code: 'closed' })
     await assert.rejects(handle.waitForRequests(1), { code: 'closed' })
     await assert.rejects(handle.add([REX]), { code: 'closed' })
+    await assert.rejects(handle.fetch(`${handle.url}/pets`, handle), { message: 'fetch failed' })
   }
+  assert.deepEqual([namesIn(ann), namesIn(later)], [['Rex'], []]) // it can still be read
   assert.deepEqual(namesIn(petstore.of(ANN)), ['Luna'])
   await petstore.of(BEN).add([REX])
   await later.close()
@@ -141,7 +142,7 @@ test('a closed handle stays closed, and closing it again closes no other store',
 })
 
 test('what a store takes is free once it is closed, even if a create ends later', async (t) => {
-  const { petstore, cores } = await launch({ storePerKey: true, pets: [REX] })
+  const { petstore, keyCores: cores } = await launch({ storePerKey: true, pets: [REX] })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
   await list(petstore, ANN, 200)
@@ -161,7 +162,11 @@ test('what a store takes is free once it is closed, even if a create ends later'
 })
 
 test('a control acts on the store that its key has when its body has come', async (t) => {
-  const { petstore, cores } = await launch({ storePerKey: true, pets: [REX], controlPort: 0 })
+  const { petstore, keyCores: cores } = await launch({
+    storePerKey: true,
+    pets: [REX],
+    controlPort: 0,
+  })
   t.after(() => petstore.close())
   await petstore.of(ANN).add([LUNA])
   const body = JSON.stringify([LUNA])
@@ -183,7 +188,8 @@ test('a wait for the requests of any key ends with the petstore, or is refused l
   const rejected = Promise.all(waits.map((wait) => assert.rejects(wait, { code: 'closed' })))
   await petstore.close()
   await rejected
-  for (const one of [petstore, cleo, petstore.of(ANN)]) {
+  assert.throws(() => petstore.of('the-key-of-dora'), { code: 'closed' })
+  for (const one of [cleo, petstore.of(ANN)]) {
     for (const use of [one.waitForRequests(1), one.add([REX]), one.reset()])
       await assert.rejects(use, { code: 'closed', message: /closed/ })
     assert.throws(() => one.inject({ operation: '*', status: 503 }), { code: 'closed' })
@@ -202,20 +208,6 @@ describe('where the stores share --max-store', () => {
     }
   })
 
-  test('the longest unused makes room for another, and the log counts them', async (t) => {
-    const options = { ...PER_KEY, maxRequests: 0, maxStore: 3 * STORE_BYTES }
-    const { petstore, logStream } = await startLogging(t, 'json', options)
-    const keys = ['first-key', 'second-key', 'third-key'] as const
-    // A pet would need more room than there is: only requests tell the stores apart.
-    for (const key of keys) petstore.of(key).getPetState = 'gone'
-    assert.equal(petstore.of('first-key').getPetState, 'gone')
-    assert.equal(petstore.of('fourth-key').getPetState, 'deprecated')
-    const states = keys.toReversed().map((key) => petstore.of(key).getPetState)
-    assert.deepEqual(states, ['gone', 'deprecated', 'deprecated'])
-    await logStream.until(/"warn","message":"stores closed to make room: 1"/)
-    assert.doesNotMatch(logStream.text, /first-key/)
-  })
-
   test('a pet counts in the store of any key, and is refused beyond the limit', async (t) => {
     const maxStore = 2 * STORE_BYTES + 2 * BYTES_OF_REX
     const petstore = await shared(t, { maxRequests: 0, maxStore })
@@ -225,33 +217,6 @@ describe('where the stores share --max-store', () => {
     await create(petstore, ANN, 201)
     await petstore.of(ANN).reset()
     await petstore.of(ANN).add([REX, REX])
-  })
-
-  test('a store that is closed drops its pets once delayed requests have them', async (t) => {
-    const petstore = await shared(t, { pets: [REX], delay: 600_000 })
-    const { mock } = t.mock.method(MemoryStore.prototype, 'reset')
-    const listed = list(petstore, ANN, 200)
-    await untilInFlight(petstore.of(ANN))
-    const before = mock.callCount()
-    await petstore.of(ANN).close() // ends the delay
-    assert.match((await listed).body, /Rex/)
-    await nextTurn()
-    assert.equal(mock.callCount(), before + 1)
-  })
-
-  test('the first pet of a store makes room for itself, and others do not', async (t) => {
-    const maxStore = 2 * (STORE_BYTES + BYTES_OF_REX)
-    const options = { ...PER_KEY, maxRequests: 0, pets: [REX], maxStore }
-    const { petstore, logStream } = await startLogging(t, 'json', options)
-    petstore.of(BEN).getPetState = 'gone'
-    await create(petstore, ANN, 201)
-    assert.equal(petstore.of(ANN).pets.length, 2)
-    const large = { body: JSON.stringify({ ...REX, name: 'x'.repeat(2 * STORE_BYTES) }) }
-    await check(petstore, 'POST', '/v1/pets', '507 store_full', { headers: bearer(ANN), ...large })
-    await petstore.of(ANN).reset()
-    await check(petstore, 'POST', '/v1/pets', '507 store_full', { headers: bearer(ANN), ...large })
-    assert.equal(petstore.of(BEN).getPetState, 'deprecated')
-    await logStream.until(/stores closed to make room: 1"/)
   })
 
   test('recorded requests take an eighth of it more, and the oldest go first', async (t) => {
@@ -266,47 +231,55 @@ describe('where the stores share --max-store', () => {
     assert.equal((await petstore.add([REX])).length, 1)
   })
 
-  test('recorded requests of the longest unused key go first', async (t) => {
+  test('recorded requests of the key that has the most go first', async (t) => {
     const maxStore = 80 * STORE_BYTES
     const petstore = await shared(t, { maxStore })
-    const keys = Array.from({ length: 30 }, (_, at) => `the-key-of-worker-${at}`)
     const body = JSON.stringify({ ...REX, name: 'x'.repeat(5_000) })
+    const keys = [BEN, ...Array.from({ length: 60 }, () => ANN)]
     for (const key of keys)
-      for (let round = 0; round < 2; round++)
-        await check(petstore, 'POST', '/v1/pets', 201, { headers: bearer(key), body })
-    const recorded = keys.map((key) => petstore.of(key).requests)
-    assert.deepEqual([recorded[0]?.length, recorded[29]?.length], [0, 2])
+      await check(petstore, 'POST', '/v1/pets', 201, { headers: bearer(key), body })
+    const recorded = [ANN, BEN].map((key) => petstore.of(key).requests)
+    assert.equal(recorded[1]?.length, 1)
+    assert.match(recorded[0]?.at(-1)?.body ?? '', /x{5000}/)
     const size = JSON.stringify(recorded).length
-    assert.ok(size > maxStore / 16 && size <= maxStore / 8 + 1_000, `${size} characters`)
+    assert.ok(size > maxStore / 32 && size <= maxStore / 8 + 1_000, `${size} characters`)
   })
 
-  test('a create in flight, whose store made room for another, is refused', async (t) => {
-    const petstore = await shared(t, { maxStore: STORE_BYTES })
-    const begun = await beginCreate(t, petstore, ANN)
-    await list(petstore, BEN, 200)
-    await begun.write(BODY.slice(1))
-    await assertNext(begun, '503 storage_failed')
-    assert.deepEqual(petstore.of(ANN).pets, [])
-  })
-
-  test('a new store has room for all of its initial pets', async (t) => {
+  test('a key whose store has no room gets 507, and no other store is closed for it', async (t) => {
     const bytes = STORE_BYTES + BYTES_OF_REX
-    const petstore = await shared(t, { pets: [REX], maxRequests: 0, maxStore: 2 * bytes - 1 })
-    for (const key of [ANN, BEN, ANN]) assert.deepEqual(namesIn(petstore.of(key)), ['Rex'])
-    await petstore.of(ANN).reset()
-    assert.deepEqual(namesIn(petstore.of(ANN)), ['Rex'])
+    const options = { ...PER_KEY, pets: [REX], maxRequests: 0, maxStore: 2 * bytes }
+    const { petstore, logStream } = await startLogging(t, 'json', options)
+    for (const key of [ANN, BEN]) await list(petstore, key, 200)
+    for (let round = 0; round < 1_024; round++)
+      await petstore.fetch(`${petstore.url}/pets`, { headers: bearer(`a-strange-key-${round}`) })
+    const { controlUrl: url = '' } = petstore
+    for (const key of ['the-key-of-cleo', petstore.apiKey]) {
+      const headers = bearer(key)
+      await list(petstore, key, '507 store_full')
+      await check(petstore, 'GET', '/v1/nothing', '404 not_found', { headers })
+      await check(petstore, 'POST', '/v1/pets/1', '405 method_not_allowed', { headers })
+      await check({ url }, 'GET', '/pets', '507 store_full', { headers })
+      const error = { name: 'RangeError', code: 'store_full', message: /no room/ }
+      assert.throws(() => petstore.of(key), error)
+    }
+    for (const key of [ANN, BEN]) assert.deepEqual(namesIn(petstore.of(key)), ['Rex'])
+    await petstore.log.flush()
+    const refused = /"requests with a new key refused, because its store has no room: (\d+)"/g
+    const counts = Array.from(logStream.text.matchAll(refused), ([, count]) => Number(count))
+    assert.ok(counts.reduce((sum, count) => sum + count, 0) >= 1_024, `${counts}`)
+    await petstore.of(BEN).close()
+    await list(petstore, 'the-key-of-cleo', 200)
   })
 
-  test('20,000 keys leave as many stores as there is room for, those used last', async (t) => {
-    const petstore = await shared(t, { maxRequests: 0, maxStore: 64 * STORE_BYTES })
-    const keys = Array.from({ length: 20_000 }, (_, at) => `the-key-of-client-${at}`)
-    for (const key of keys) {
-      petstore.of(key).getPetState = 'gone'
-      const { status } = await petstore.fetch(`${petstore.url}/pets/1`, { headers: bearer(key) })
-      assert.equal(status, 410)
+  test('a new store has room for its initial pets, one byte less refuses it', async (t) => {
+    const bytes = STORE_BYTES + BYTES_OF_REX
+    for (const [maxStore, status] of [
+      [bytes, 200],
+      [bytes - 1, 507],
+    ] as const) {
+      const petstore = await shared(t, { pets: [REX], maxStore })
+      await list(petstore, ANN, status)
     }
-    const isNew = (key: string) => petstore.of(key).getPetState === 'deprecated'
-    assert.equal(keys.toReversed().findIndex(isNew), 64)
   })
 })
 

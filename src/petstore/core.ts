@@ -1,0 +1,83 @@
+import { inspect } from 'node:util'
+import { refuse } from '../api/errors.ts'
+import type { Context } from '../api/operations.ts'
+import { routes } from '../api/routes.ts'
+import { Faults } from '../fake/faults.ts'
+import { RequestRecorder } from '../fake/requests.ts'
+import { makeStrict } from '../fake/violations.ts'
+import type { Keyring } from '../http/bearer.ts'
+import type { RequestHead, RequestOutcome, Service } from '../http/dispatch.ts'
+import type { Log } from '../http/log.ts'
+import { createRouter, type Router } from '../http/router.ts'
+import type { AnyStore } from '../pets/store.ts'
+import type { Awaitable } from '../types.ts'
+import type { Options } from './options.ts'
+
+/** What a petstore has before its store. */
+export interface Setup {
+  readonly options: Options
+  readonly keyring: Keyring
+  readonly log: Log
+}
+
+/** A store, and all that belongs to it: the petstore's or, with `storePerKey`, a key's. */
+export interface Core {
+  readonly context: Context
+  readonly faults: Faults
+  readonly recorder: RequestRecorder
+  readonly service: Service
+}
+
+/** @param storeNumber With `storePerKey`, the number of the key's store. */
+export function makeCore(
+  { options, keyring, log }: Setup,
+  store: AnyStore,
+  recorder: RequestRecorder,
+  redact: (text: string) => string,
+  storeNumber?: number,
+): Core {
+  const { basePath, page, getPetState, cors, maxBody } = options
+  const context: Context = { store, basePath, page, keyring, getPetState, state: 'serving' }
+  const table = routes(context)
+  // Before Faults, which then decorates it: faults apply to what it refuses, too.
+  if (options.strict) makeStrict(table, redact)
+  const faults = new Faults(table, options.delay)
+  const router = createRouter(table, basePath)
+  const service: Service = {
+    router,
+    authorize: ({ authorization }, method) =>
+      method === 'OPTIONS' ? undefined : keyring.authorize(authorization, storeNumber),
+    cors: [cors ?? []].flat(),
+    maxBody,
+    refuse,
+    onBug: (error) => log.event('error', redact(inspect(error))),
+    ...reports(router, log.requestLogger?.(redact), recorder),
+  }
+  return { context, faults, recorder, service }
+}
+
+/** What reports requests. A recorder that keeps none is not on their way. */
+function reports(
+  router: Router,
+  logRequest: ((request: RequestOutcome) => void) | undefined,
+  recorder: RequestRecorder,
+): Pick<Service, 'onBegin' | 'onEnd'> {
+  if (recorder.maxRequests === 0) return { onEnd: logRequest }
+  const onEnd = (request: RequestOutcome) => {
+    logRequest?.(request)
+    recorder.add(request)
+  }
+  const onBegin = (head: RequestHead) => {
+    const { route } = router.find(head.method, head.target)
+    if (!route?.isProbe) recorder.begin(head)
+  }
+  return { onBegin, onEnd }
+}
+
+/** Ends every delay and every wait, and closes the store. Its pets can still be read. */
+export function closeCore({ context, faults, recorder }: Core): Awaitable<void> {
+  context.state = 'closed'
+  faults.clear()
+  recorder.endWaits()
+  return context.store.close()
+}
