@@ -2,9 +2,8 @@ import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Reply } from '../http/respond.ts'
 import type { Handler } from '../http/router.ts'
+import type { GetPetState } from '../types.ts'
 import type { Context } from './operations.ts'
-
-export type Variant = Pick<Context, 'basePath' | 'page' | 'getPetState'>
 
 /** The parts of openapi.json that vary. */
 interface Document {
@@ -12,23 +11,23 @@ interface Document {
 }
 
 /** GET /openapi.json, read on the first request. */
-export function openapi(variant: Variant): Handler {
-  const replies: Partial<Record<Variant['getPetState'], Reply>> = {}
+export function openapi(context: Context): Handler {
+  const replies: Partial<Record<GetPetState, Reply>> = {}
   return () => {
-    const { getPetState } = variant
-    replies[getPetState] ??= { status: 200, body: JSON.stringify(documentOf(variant)) }
+    const { getPetState } = context
+    replies[getPetState] ??= { status: 200, body: JSON.stringify(documentOf(context)) }
     return replies[getPetState]
   }
 }
 
 /** Removes what does not apply. In the file, `/v1` is always the base path. */
-function documentOf(variant: Variant): Document {
-  const json = readText('openapi.json').replaceAll('/v1', variant.basePath)
+function documentOf({ basePath, page, getPetState }: Context): Document {
+  const json = readText('openapi.json').replaceAll('/v1', basePath)
   const document: Document = JSON.parse(json)
   const { responses } = document.paths['/pets/{petId}'].get
-  const absent = variant.getPetState === 'gone' ? [200, 404] : [410]
+  const absent = getPetState === 'gone' ? [200, 404] : [410]
   for (const status of absent) delete responses[status]
-  if (!variant.page) delete document.paths['/']
+  if (!page) delete document.paths['/']
   return document
 }
 

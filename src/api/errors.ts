@@ -28,9 +28,20 @@ const CHALLENGE = ['WWW-Authenticate', 'Bearer realm="petstore"']
 const INVALID_TOKEN = ['WWW-Authenticate', 'Bearer realm="petstore", error="invalid_token"']
 const ACCEPT_JSON = ['Accept', 'application/json']
 
-type StoreProblem = 'noStore' | 'notStored' | 'outcomeUnknown' | 'storeFull' | 'noRoomForStore'
-type OperationProblem = 'badJson' | 'badQuery' | 'badPet' | 'noPet' | 'gone' | 'noOrders'
-type ErrorName = Problem | OperationProblem | StoreProblem | 'draining'
+type ErrorName =
+  | Problem
+  | 'badJson'
+  | 'badQuery'
+  | 'badPet'
+  | 'noPet'
+  | 'gone'
+  | 'noOrders'
+  | 'notStored'
+  | 'outcomeUnknown'
+  | 'noStore'
+  | 'draining'
+  | 'storeFull'
+  | 'noRoomForStore'
 
 /** `%s` stands for the detail. */
 export const ERRORS: Readonly<Record<ErrorName, Row>> = {

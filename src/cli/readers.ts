@@ -7,38 +7,29 @@ import { type InitialPet, validateInitialPets } from '../pets/pet.ts'
 /** Reads the text of a flag or variable. May throw an error that says what a file must hold. */
 export type Read = (text: string) => unknown
 
-/** By Setting.kind, '' for a switch. Unreadable text stays text: its rule refuses it. */
-export const READERS: Readonly<Record<string, Read>> = {
-  '': toBoolean,
-  N: toInteger,
-  SECONDS: toInteger,
-  BYTES: toBytes,
-  MS: toDelay,
-  ORIGIN: toList,
-  KEY: toList,
-}
+// Text that cannot be read stays text: the rule of the setting refuses it.
 
-function toBoolean(text: string): boolean | string {
+export function toBoolean(text: string): boolean | string {
   if (text === '1' || text === 'true') return true
   if (text === '0' || text === 'false') return false
   return text
 }
 
-function toInteger(text: string): number | string {
+export function toInteger(text: string): number | string {
   return /^(?:0|[1-9]\d*)$/.test(text) ? Number(text) : text
 }
 
-function toBytes(text: string): number | string {
+export function toBytes(text: string): number | string {
   const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
   const count = toInteger(unit > 0 ? text.slice(0, -1) : text)
   return typeof count === 'number' ? count * 1_024 ** unit : text
 }
 
-function toDelay(text: string): unknown {
+export function toDelay(text: string): unknown {
   return text.includes('-') ? text.split('-').map(toInteger) : toInteger(text)
 }
 
-function toList(text: string): string[] {
+export function toList(text: string): string[] {
   return text.split(',').map((item) => item.trim())
 }
 

@@ -2,7 +2,8 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { messageOf } from '../guards.ts'
 import { DEFAULTS, RULES } from '../petstore/options.ts'
 import { BOOLEAN, check, hintFor, integer, misuse, type Rule } from '../rules.ts'
-import { type Read, READERS, readInitialPets, readKeys } from './readers.ts'
+import { type Read, readInitialPets, readKeys } from './readers.ts'
+import { toBoolean, toBytes, toDelay, toInteger, toList } from './readers.ts'
 import type { NewPet, StartOptions } from '../types.ts'
 
 export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'maxRequests' | 'logStream'> {
@@ -26,36 +27,39 @@ const DEFAULT_CONFIG: Config & Record<string, unknown> = {
 }
 
 const SECONDS = integer(0, 86_400, ' seconds')
-const SETTING_RULES: Readonly<Record<string, Rule<unknown>>> = {
-  ...RULES,
-  demo: BOOLEAN,
-  keepAlive: integer(1, 86_400, ' seconds'),
-  drain: SECONDS,
-  drainDelay: SECONDS,
-}
+const OPTION_RULES: Readonly<Record<string, Rule<unknown>>> = RULES
 
 interface Setting {
   readonly group?: string // starts here in --help
   readonly name?: string // of the flag; by default max-body for maxBody
   readonly env?: string // the variable; by default PETSTORE_MAX_BODY
-  readonly kind?: string // of its value, which --help shows; a switch has none
+  readonly value?: string // its placeholder in --help; a switch has none
+  readonly read?: Read // unless the value is a text
+  readonly rule?: Rule<unknown> // unless it is that of the option of the same name
   readonly isList?: true // a repeated flag adds a value; otherwise the last one counts
   readonly default?: string // for --help, if it cannot be shown as it is
   readonly help: string
-  readonly read?: Read // unless the kind of the value says how
 }
 
 const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
-  port: { group: 'Address', kind: 'N', env: 'PORT', help: 'port; 0 picks a free one' },
-  host: { kind: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
-  basePath: { kind: 'PATH', help: 'path that the operations are under' },
+  port: {
+    group: 'Address',
+    value: 'N',
+    read: toInteger,
+    env: 'PORT',
+    help: 'port; 0 picks a free one',
+  },
+  host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
+  basePath: { value: 'PATH', help: 'path that the operations are under' },
   cors: {
-    kind: 'ORIGIN',
+    value: 'ORIGIN',
+    read: toList,
     isList: true,
     help: 'origin whose scripts may call, or *; repeat for more',
   },
   page: {
     name: 'no-page',
+    read: toBoolean,
     env: 'PETSTORE_PAGE',
     default: 'page on',
     help: 'serve no page at / (variable: 0)',
@@ -64,53 +68,82 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     group: 'Keys',
     name: 'api-key',
     env: 'PETSTORE_API_KEYS',
-    kind: 'KEY',
+    value: 'KEY',
+    read: toList,
     isList: true,
     default: 'generated',
     help: 'valid key; repeat for more (variable: commas)',
   },
   apiKeysFile: {
-    kind: 'FILE',
+    value: 'FILE',
     help: 'more keys, one a line, # starts a comment; SIGHUP rereads it',
     read: readKeys,
   },
-  demo: { group: 'Pets', help: 'fill an empty store with a dozen pets' },
-  seed: { kind: 'FILE', help: 'fill it with this JSON array of NewPet', read: readInitialPets },
-  snapshot: { kind: 'FILE', help: 'JSON file that keeps the pets' },
-  getPetState: { name: 'get-pet', kind: 'STATE', help: 'deprecated, or gone: answers 410' },
+  demo: {
+    group: 'Pets',
+    read: toBoolean,
+    rule: BOOLEAN,
+    help: 'fill an empty store with a dozen pets',
+  },
+  seed: { value: 'FILE', help: 'fill it with this JSON array of NewPet', read: readInitialPets },
+  snapshot: { value: 'FILE', help: 'JSON file that keeps the pets' },
+  getPetState: { name: 'get-pet', value: 'STATE', help: 'deprecated, or gone: answers 410' },
   maxBody: {
     group: 'Limits',
-    kind: 'BYTES',
+    value: 'BYTES',
+    read: toBytes,
     default: `${DEFAULTS.maxBody / 1_024}k`,
     help: 'bytes in the body of a request; suffixes k, m and g',
   },
   maxStore: {
-    kind: 'BYTES',
+    value: 'BYTES',
+    read: toBytes,
     default: 'a quarter of the heap, 256m at most',
     help: 'bytes of pets, 100 more for each',
   },
   maxConnections: {
-    kind: 'N',
+    value: 'N',
+    read: toInteger,
     default: '10000, fewer in a small heap',
     help: 'connections; the longest idle makes room',
   },
   log: {
     group: 'Operation',
-    kind: 'FORMAT',
+    value: 'FORMAT',
     default: 'text on a terminal, else json',
     help: 'text, json or off',
   },
-  keepAlive: { kind: 'SECONDS', help: "for an idle connection; longer than the proxy's" },
-  drain: { kind: 'SECONDS', help: 'for requests in flight after SIGTERM or SIGINT' },
-  drainDelay: { kind: 'SECONDS', help: 'before that, to serve on while /readyz is 503' },
+  keepAlive: {
+    value: 'SECONDS',
+    read: toInteger,
+    rule: integer(1, 86_400, ' seconds'),
+    help: "for an idle connection; longer than the proxy's",
+  },
+  drain: {
+    value: 'SECONDS',
+    read: toInteger,
+    rule: SECONDS,
+    help: 'for requests in flight after SIGTERM or SIGINT',
+  },
+  drainDelay: {
+    value: 'SECONDS',
+    read: toInteger,
+    rule: SECONDS,
+    help: 'before that, to serve on while /readyz is 503',
+  },
   storePerKey: {
     group: 'Tests',
+    read: toBoolean,
     help: 'own pets, faults and requests for each key; any key unless given',
   },
-  delay: { kind: 'MS', help: 'milliseconds, or MIN-MAX, before each response' },
-  strict: { help: 'refuse unknown and repeated parameters and members' },
-  controlPort: { kind: 'N', help: 'port of the test controls: reset, requests, faults' },
-  controlHost: { kind: 'ADDRESS', help: 'address of the test controls' },
+  delay: { value: 'MS', read: toDelay, help: 'milliseconds, or MIN-MAX, before each response' },
+  strict: { read: toBoolean, help: 'refuse unknown and repeated parameters and members' },
+  controlPort: {
+    value: 'N',
+    read: toInteger,
+    help: 'port of the test controls: reset, requests, faults',
+  },
+  controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
 }
 
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
@@ -118,14 +151,14 @@ const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
   const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
   const fallback = DEFAULT_CONFIG[key]
   const isOff = fallback === undefined || fallback === false
-  return { key, env, kind: '', default: isOff ? 'off' : fallback, ...setting, name }
+  return { key, env, value: '', default: isOff ? 'off' : fallback, ...setting, name }
 })
 type Row = (typeof ROWS)[number]
 
 function helpOf(row: Row): string {
-  const { group, name, kind, env, help } = row
+  const { group, name, value, env, help } = row
   const title = group ? `\n${group}\n` : ''
-  const flag = `--${name} ${kind}`
+  const flag = `--${name} ${value}`
   return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${row.default})\n`
 }
 
@@ -146,8 +179,8 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
     version: { type: 'boolean', short: 'v' },
     healthcheck: { type: 'boolean' },
   }
-  for (const { name, kind, isList = false } of ROWS) {
-    options[name] = { type: kind === '' ? 'boolean' : 'string', multiple: isList }
+  for (const { name, value, isList = false } of ROWS) {
+    options[name] = { type: value === '' ? 'boolean' : 'string', multiple: isList }
   }
   // parseArgs takes a value that begins with a dash only as `--flag=value`, so join them.
   const words: string[] = []
@@ -187,8 +220,7 @@ export function readConfig(
 
 /** @param source The flag or variable that has the text. */
 function readSetting(row: Row, source: string, text: string): unknown {
-  const { key, kind, read = READERS[kind] ?? String } = row
-  const rule = SETTING_RULES[key]
+  const { key, read = String, rule = OPTION_RULES[key] } = row
   let value: unknown
   try {
     value = read(text)

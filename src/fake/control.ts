@@ -10,14 +10,16 @@ import { petJson } from '../pets/pet.ts'
 import type { Awaitable, Pet, Petstore, PetstoreErrorCode } from '../types.ts'
 import { FILTERS } from './requests.ts'
 
-type WithoutArguments = 'pets' | 'clearRequests' | 'pendingFaults' | 'clearFaults'
-
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
-interface Unchecked extends Pick<Petstore, WithoutArguments> {
+interface Unchecked {
+  readonly pets: Petstore['pets']
+  readonly pendingFaults: Petstore['pendingFaults']
   add(newPets: unknown): Promise<Pet[]>
   reset(newPets?: unknown): Promise<void>
   inject(fault: unknown): void
   getPetState: unknown
+  clearFaults(): void
+  clearRequests(): void
   waitForRequests(count: number, options: object): Promise<unknown>
 }
 

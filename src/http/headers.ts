@@ -18,15 +18,13 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 const MAX_AGE = '7200' // seconds, the most that Chromium honours
 
-type Origins = readonly string[]
-
 /** The request id that a proxy sent, if it is safe to log and to send back. */
 export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): string | undefined {
   return typeof value === 'string' && REQUEST_ID.test(value) ? value : undefined
 }
 
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */
-export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): string[] {
+export function echoedHeaders(headers: IncomingHttpHeaders, cors: readonly string[]): string[] {
   const requestId = readRequestId(headers)
   const echoed = requestId ? ['X-Request-Id', requestId] : []
   if (cors.length === 0) return echoed
@@ -44,7 +42,11 @@ export function echoedHeaders(headers: IncomingHttpHeaders, cors: Origins): stri
  * Responds to OPTIONS; to a preflight too, if an origin is configured. Scripts may send any header:
  * tracing libraries add their own.
  */
-export function optionsReply(allow: string, headers: IncomingHttpHeaders, cors: Origins): Reply {
+export function optionsReply(
+  allow: string,
+  headers: IncomingHttpHeaders,
+  cors: readonly string[],
+): Reply {
   const { origin, 'access-control-request-method': method } = headers
   const { 'access-control-request-headers': asked } = headers
   const fields = ['Allow', allow]

@@ -5,7 +5,6 @@ import { readRequestId } from './headers.ts'
 import { HEAP_LIMIT } from './limits.ts'
 import { readTarget } from './router.ts'
 
-type LogFormat = 'text' | 'json' | 'off'
 type LogLevel = 'info' | 'warn' | 'error'
 type Redact = (text: string) => string
 type Members = Readonly<Record<string, string | undefined>>
@@ -28,7 +27,7 @@ const REPORT_INTERVAL = 10_000
 const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 
 /** @param redact Takes the keys out of the message of an event. */
-export function openLog(format: LogFormat, stream: Writable, redact: Redact): Log {
+export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
   if (format === 'off') return { event() {}, count() {}, async flush() {} }
   const isJson = format === 'json'
   const requestLine = isJson ? jsonLine : textLine

@@ -62,13 +62,8 @@ function isOtherProtocol({ method, url, socket }: IncomingMessage): boolean {
   return /^RTSP\//.test(version)
 }
 
-/** An error of node's parser; the reason says what it could not read. */
-export interface ParseError extends NodeJS.ErrnoException {
-  reason?: string
-}
-
 /** The problem in a `clientError` of node:http; undefined if the connection is lost. */
-export function problemOf({ code = '' }: ParseError): Problem | undefined {
+export function problemOf({ code = '' }: NodeJS.ErrnoException): Problem | undefined {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'requestTimeout'
   if (code === 'HPE_HEADER_OVERFLOW') return 'headersTooLarge'
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') return 'chunkExtensionsTooLarge'

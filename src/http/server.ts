@@ -8,12 +8,10 @@ import { type Connection, Connections, type ServerOptions } from './connections.
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
 import { MAX_HEADERS } from './limits.ts'
-import { malformedProblem, type ParseError, problemOf } from './malformed.ts'
+import { malformedProblem, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
 const MAX_ACCEPT_TURNS = 1_000 // so that a flooded listener stops too
-
-type ServerWithHandle = NetServer & { _handle?: { listen?: (backlog: number) => void } }
 
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
@@ -45,7 +43,7 @@ export class HttpServer {
       this.#server.on(event, this.#receive)
     }
     this.#server.on('connect', this.#refuseTunnel)
-    this.#server.on('clientError', (error: ParseError, socket) => {
+    this.#server.on('clientError', (error: Error & { reason?: string }, socket) => {
       this.#refuse(socket, problemOf(error), error.reason ?? error.message)
     })
   }
@@ -98,7 +96,8 @@ export class HttpServer {
    * system queues at most one more. It lets other clients wait, and refuses them when they retry.
    */
   async #acceptBacklog(): Promise<void> {
-    const { _handle }: ServerWithHandle = this.#server // undocumented
+    const server: NetServer & { _handle?: { listen?: (backlog: number) => void } } = this.#server
+    const { _handle } = server // undocumented
     _handle?.listen?.(0) // shrinks the backlog
     await nextTurn() // ends this turn of the event loop; each later one accepts one connection
     let before = -1

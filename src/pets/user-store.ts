@@ -1,19 +1,18 @@
 import type { Added, Awaitable, Store } from '../types.ts'
 
-type Fill = () => Promise<void>
-type OnFailure = (failure: unknown) => void
-
 const REASONS = ['store_full', 'storage_failed', 'outcome_unknown']
 const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
+type OnFailure = (failure: unknown) => void
+
 /** Wraps a user's store, and fills it on first use. `add` and `isWritable` never reject. */
-export function userStore(store: Store, fillStore: Fill, onFailure: OnFailure): Store {
+export function userStore(store: Store, fill: () => Promise<void>, onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
 
   async function whenFilled<T>(work: () => Awaitable<T>): Promise<T> {
     try {
-      filling ??= fillStore().catch((error) => {
+      filling ??= fill().catch((error) => {
         filling = undefined // the next call tries again
         throw error
       })
