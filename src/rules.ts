@@ -8,6 +8,7 @@ export interface Rule<T> {
   readonly isSecret?: true // no message shows the value
   isType(value: unknown): value is T // else a TypeError
   isInRange(value: T): boolean // else a RangeError
+  detail?(value: T): string // which part is out of range, for the message
 }
 
 export function rule<T>(
@@ -82,14 +83,34 @@ export function checkMembers(
   }
 }
 
-/** The end of a message: the known word that contains the unknown one, or is contained in it. */
+/**
+ * The end of a message: the known word that contains the unknown one, or is contained in it, or
+ * begins like it and is at most two letters away.
+ */
 export function hintFor(unknown: string, known: readonly string[]): string {
   const plain = (word: string): string => word.replace(/[-_]/g, '').toLowerCase()
   const wrong = plain(unknown)
   const longer = known.find((word) => plain(word).includes(wrong))
   // The last: PORT, the first, is in a mistyped PETSTORE_CONTROL_PORTS, too.
-  const meant = longer ?? known.findLast((word) => wrong.includes(plain(word)))
+  const shorter = known.findLast((word) => wrong.includes(plain(word)))
+  const alike = known.filter((word) => plain(word)[0] === wrong[0])
+  const near = alike.find((word) => editDistance(plain(word), wrong) <= 2)
+  const meant = longer ?? shorter ?? near
   return meant ? ` (did you mean ${meant}?)` : ''
+}
+
+/** How many letters must be added, left out or replaced (Levenshtein, 1966). */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, at) => at)
+  for (const [index, letter] of [...from].entries()) {
+    const next = [index + 1]
+    for (const [at, other] of [...to].entries()) {
+      const replaced = (row[at] ?? 0) + (letter === other ? 0 : 1)
+      next.push(Math.min(replaced, (row[at + 1] ?? 0) + 1, (next[at] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row.at(-1) ?? 0
 }
 
 /** Throws unless a value follows a rule; the error shows `text` for it. */
@@ -99,12 +120,13 @@ export function check<T>(
   rule: Rule<T>,
   text: string = show(value),
 ): asserts value is T {
-  const { mustBe, isSecret, isType, isInRange } = rule
+  const { mustBe, isSecret, isType, isInRange, detail } = rule
   if (isType(value) && isInRange(value)) return
   const shown = isSecret ? name : `${name} ${value === undefined ? 'is required and' : text}`
   const message = `${shown} must be ${mustBe}`
-  const error = isType(value) ? new RangeError(message) : new TypeError(message)
-  throw withCode('invalid_option', error)
+  if (!isType(value)) throw misuse(message)
+  const part = detail ? ` (${detail(value)})` : ''
+  throw withCode('invalid_option', new RangeError(message + part))
 }
 
 /** The error for an argument of the wrong shape. */

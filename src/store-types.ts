@@ -20,6 +20,11 @@ export interface Pet extends NewPet {
   id: number
 }
 
+/** A pet that a store begins with: all of them have ids, in ascending order, or none. */
+export interface InitialPet extends NewPet {
+  id?: number | undefined
+}
+
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>
 
@@ -68,7 +73,7 @@ export interface Store {
    */
   add(pet: NewPet): Awaitable<Added>
   /** Replaces all pets, ids from 1 if they have none; false, with no change, if they do not fit. */
-  reset(pets: readonly NewPet[] | readonly Pet[]): Awaitable<boolean>
+  reset(pets: readonly InitialPet[]): Awaitable<boolean>
   /** Whether pets can be added. */
   isWritable(): Awaitable<boolean>
   /** Resolves when everything acknowledged is stored. Nothing can be added afterwards. */

@@ -22,7 +22,9 @@ export function openapi(context: Context): Handler {
 
 /** Removes what does not apply. In the file, `/v1` is always the base path. */
 function documentOf({ basePath, page, getPetState }: Context): Document {
-  const json = readText('openapi.json').replaceAll('/v1', basePath)
+  const json = readText('openapi.json')
+    .replace('"url": "/v1"', `"url": "${basePath || '/'}"`)
+    .replaceAll('/v1', basePath)
   const document: Document = JSON.parse(json)
   const { responses } = document.paths['/pets/{petId}'].get
   const absent = getPetState === 'gone' ? [200, 404] : [410]

@@ -2,7 +2,8 @@ import { readFileSync, statSync } from 'node:fs'
 import { messageOf } from '../guards.ts'
 import { isApiKey, KEY_MUST_BE } from '../http/bearer.ts'
 import { parseJson, valueOrThrow } from '../pets/json.ts'
-import { type InitialPet, validateInitialPets } from '../pets/pet.ts'
+import { validateInitialPets } from '../pets/pet.ts'
+import type { InitialPet } from '../types.ts'
 
 /** Reads the text of a flag or variable. May throw an error that says what a file must hold. */
 export type Read = (text: string) => unknown

@@ -20,7 +20,7 @@ export interface Route {
 }
 
 interface RouteMatch extends Omit<Call, 'body'> {
-  readonly secured: boolean // under the base path
+  readonly secured: boolean // needs a key
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
   readonly route: Route | undefined // GET's for a HEAD
 }
@@ -60,7 +60,9 @@ export function createRouter(table: readonly Route[], base: string, place: strin
     let routes = resources.get(decoded)
     if (!routes && param !== '') routes = resources.get(`${decoded.slice(0, start)}%`)
     const route = routes?.get(method === 'HEAD' ? 'GET' : method)
-    const secured = decoded === base || decoded.startsWith(prefix)
+    // A path that leads to nothing is secured if it is under the base path, which may be empty.
+    const some = route ?? routes?.values().next().value
+    const secured = some ? some.scope === 'base' : decoded === base || decoded.startsWith(prefix)
     return { query, param, secured, routes, route }
   }
 

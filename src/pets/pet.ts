@@ -1,15 +1,14 @@
 import { isRecord, hasMembers } from '../guards.ts'
-import type { Int64, NewPet, Pet, PetStatus } from '../types.ts'
+import type { InitialPet, Int64, NewPet, Pet, PetStatus } from '../types.ts'
 import { failure, type Parsed, parseJson, valueOrThrow } from './json.ts'
-
-/** An initial pet, with or without an id. */
-export type InitialPet = NewPet & { readonly id?: number }
 
 export const PET_STATUSES: readonly PetStatus[] = ['available', 'pending', 'sold']
 /** The greatest id that is assigned: 15 digits, which every JSON reader takes exactly. */
 export const MAX_ID: number = 10 ** 15 - 1
 const RANGE = ' from -2^63 to 2^63-1, beyond ±(2^53-1) in plain digits'
 const ID_GIVEN = failure('id must be left out: the store assigns 1, 2, 3 …')
+const ID_MISSING = failure('id is missing: give all pets an id, or none')
+const ID_TOO_MANY = failure('id is given, but not in item 1: give all pets an id, or none')
 
 export function isPetStatus(value: unknown): value is PetStatus {
   return PET_STATUSES.some((status) => status === value)
@@ -55,8 +54,11 @@ export function validateNewPets(input: unknown): Parsed<NewPet[]> {
 
 /** Validates an array like {@link validateNewPets}, or one of pets with ascending ids. */
 export function validateInitialPets(input: unknown): Parsed<InitialPet[]> {
-  if (!Array.isArray(input) || !hasId(input[0])) return validateNewPets(input)
-  return validateEach<Pet>(input, (item, last) => validatePet(item, (last?.id ?? 0) + 1))
+  const haveIds = Array.isArray(input) && hasId(input[0])
+  return validateEach<InitialPet>(input, (item, last) => {
+    if (isRecord(item) && hasId(item) !== haveIds) return haveIds ? ID_MISSING : ID_TOO_MANY
+    return haveIds ? validatePet(item, (last?.id ?? 0) + 1) : validateNewPet(item)
+  })
 }
 
 function hasId(item: unknown): boolean {

@@ -1,5 +1,5 @@
-import type { Added, NewPet, Page, PageQuery, PetStatus, Store } from '../types.ts'
-import { type InitialPet, MAX_ID, petJson } from './pet.ts'
+import type { Added, InitialPet, NewPet, Page, PageQuery, PetStatus, Store } from '../types.ts'
+import { MAX_ID, petJson } from './pet.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 

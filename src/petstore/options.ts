@@ -65,16 +65,23 @@ function hasFunctions<T>(names: readonly string[]): (value: unknown) => value is
 }
 const FUNCTIONS = ['page', 'get', 'add', 'reset', 'isWritable', 'close'] // of a Store
 
+function wrongKey(keys: readonly string[]): string {
+  const index = keys.findIndex((key) => !isApiKey(key))
+  const { length = 0 } = keys[index] ?? []
+  return index < 0 ? 'it is empty' : `item ${index + 1} has ${length} characters`
+}
+
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: matching(
-    'a path such as /v1 or /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
-    /^(?:\/[\w.~-]+)+$/,
+    'empty, or a path such as /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
+    /^(?:\/[\w.~-]+)*$/,
   ),
   apiKeys: {
     mustBe: `a list of keys, each ${KEY_MUST_BE}`,
     isSecret: true,
     isType: isStrings,
     isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
+    detail: wrongKey,
   },
   pets: rule('an array of NewPet', Array.isArray),
   maxBody: integer(1, 256 * MIB, ', as a setting also 64k or 1m'),

@@ -412,16 +412,16 @@ test('ids of restored pets must all be there and ascend', async (t) => {
   petstore.inject(FAULT)
   const first = { id: 5, ...TOM }
   const above = (id: number) => `id must be an integer from ${id} to 999999999999999`
-  const NONE_HAS = 'id must be left out: the store assigns 1, 2, 3 …'
+  const ALL_OR_NONE = 'give all pets an id, or none'
   for (const [why, ...pets] of [
-    [`in item 2, ${above(6)}`, first, TOM],
+    [`in item 2, id is missing: ${ALL_OR_NONE}`, first, TOM],
     [`in item 2, ${above(6)}`, first, first],
     [`in item 2, ${above(6)}`, first, { ...first, id: 4 }],
     [`in item 1, ${above(1)}`, { ...first, id: 0 }],
     [`in item 1, ${above(1)}`, { ...first, id: '5' }],
     [`in item 1, ${above(1)}`, { ...first, id: 1e15 }],
     ['in item 2, name must be a string', first, { ...TOM, id: 6, name: 1 }],
-    [`in item 2, ${NONE_HAS}`, TOM, first],
+    [`in item 2, id is given, but not in item 1: ${ALL_OR_NONE}`, TOM, first],
   ] as const) {
     const answer = await call('POST', '/reset', pets)
     const message = `pets must be an array of NewPet: ${why}`

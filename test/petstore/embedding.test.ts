@@ -27,6 +27,21 @@ for (const [name, make] of Object.entries(MAKERS)) {
       assert.equal((await petstore.fetch(`${petstore.url}/pets`, petstore)).status, 200)
     })
 
+    test('serves the operations at the root with an empty basePath', async () => {
+      await using petstore = await make({ basePath: '', pets: [REX] })
+      const { headers } = petstore
+      const get = (path: string, init = {}) => petstore.fetch(petstore.url + path, init)
+      assert.match(await (await get('/pets', { headers })).text(), /^\[\{"id":1,[^[]*\]$/)
+      assert.equal((await get('/pets/1', { headers })).status, 200)
+      for (const path of ['/livez', '/openapi.json', '/'])
+        assert.equal((await get(path)).status, 200)
+      assert.equal((await get('/pets')).status, 401)
+      assert.equal((await get('/nothing')).status, 401)
+      assert.equal((await get('/nothing', { headers })).status, 404)
+      const { servers } = JSON.parse(await (await get('/openapi.json')).text())
+      assert.deepEqual(servers, [{ url: '/' }])
+    })
+
     test('starts with pets that fit, resets to them, and refuses pets that do not', async () => {
       const pets = [REX, { ...REX, age: 9 }] // the unknown member is dropped
       await using petstore = await make({ pets, maxStore: 304 })
