@@ -62,6 +62,8 @@ export interface StartOptions extends PetstoreOptions {
   maxConnections?: number | undefined
   /** Milliseconds that an idle connection is kept; 75,000 by default. */
   keepAlive?: number | undefined
+  /** Whether it lets the process end, also without `close()`; false by default. */
+  unref?: boolean | undefined
   /** Port of the test controls (reset, requests, faults), 0 for a free one; off by default. */
   controlPort?: number | undefined
   /** Address that the test controls listen on; `127.0.0.1` by default. */

@@ -6,7 +6,9 @@ import { type Read, readInitialPets, readKeys } from './readers.ts'
 import { toBoolean, toBytes, toDelay, toInteger, toList } from './readers.ts'
 import type { NewPet, StartOptions } from '../types.ts'
 
-export interface Config extends Omit<StartOptions, 'pets' | 'store' | 'maxRequests' | 'logStream'> {
+type NoSetting = 'pets' | 'store' | 'maxRequests' | 'logStream' | 'unref'
+
+export interface Config extends Omit<StartOptions, NoSetting> {
   port: number
   host: string
   apiKeysFile?: readonly string[] // the keys in it

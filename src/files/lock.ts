@@ -58,6 +58,7 @@ export async function takeLock(file: string): Promise<Lock> {
       if (hasCode(error, 'EACCES')) refuseFolder(file)
       throw error
     })
+    server.unref() // it is the listener that keeps the process running
     server.on('error', () => {}) // a connection that the system refuses must not end the owner
     await rename(unready, own) // between bind and listen, others would have taken it for dead
     await waitForOthers(file, own)

@@ -11,6 +11,7 @@ const REQUEST_BYTES = 4 * 2 ** 10
 export interface ServerOptions extends Limits {
   readonly maxConnections: number
   readonly keepAliveTimeout: number // milliseconds that an idle connection is kept
+  readonly unref: boolean // whether it lets the process end
   readonly warn: (what: string) => void // counts each connection that is dropped
 }
 

@@ -37,6 +37,7 @@ export class HttpServer {
     this.#server.on('connection', (socket) => {
       this.#connectionCount++
       this.#connections.add(socket)
+      if (options.unref) socket.unref()
     })
     // The last two are for Expect: malformedProblem() admits 100-continue, Exchange sends the 100.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
@@ -52,6 +53,7 @@ export class HttpServer {
   async listen(port: number, host: string): Promise<string> {
     const server = this.#server.listen(port, host)
     await once(server, 'listening') // node's error names the address
+    if (this.#options.unref) server.unref()
     server.on('error', ({ message }) => {
       this.#options.warn(`connections that the system refused (${message})`)
     })

@@ -145,9 +145,9 @@ function fullService({ context, service }: Core): Service {
 }
 
 function makeServer({ options, log }: Setup, service: Service, limits: Limits): HttpServer {
-  const { maxConnections, keepAlive: keepAliveTimeout } = options
+  const { maxConnections, keepAlive: keepAliveTimeout, unref } = options
   const warn = (what: string) => log.count('warn', what)
-  return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, warn })
+  return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, unref, warn })
 }
 
 const MAX_CONTROL_BODY = 64 * 2 ** 20

@@ -46,6 +46,7 @@ export const DEFAULTS: Omit<Options, 'apiKeys' | 'pets' | 'hasGeneratedKey'> = {
   // At most one for each 64 KiB: an incomplete head takes 20 KiB, which nothing else bounds.
   maxConnections: Math.min(10_000, Math.floor(HEAP_LIMIT / (64 * 2 ** 10))),
   keepAlive: 75_000,
+  unref: false,
   controlHost: '127.0.0.1',
 }
 
@@ -113,6 +114,7 @@ export const RULES: Rules<StartOptions> = {
   snapshot: matching('the path of a file', /./s),
   maxConnections: integer(1, 1_000_000),
   keepAlive: integer(1, 86_400_000),
+  unref: BOOLEAN,
   controlPort: PORT,
   controlHost: HOST,
 }

@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http'
+import { inspect, type InspectOptions } from 'node:util'
 import { ADD_ERRORS, ERRORS } from '../api/errors.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { Exchange } from '../http/exchange.ts'
@@ -32,6 +33,8 @@ export class PetstoreHandle implements Petstore {
   readonly url: string
   readonly controlUrl: string | undefined
   readonly log: Petstore['log']
+  declare readonly apiKey: string
+  declare readonly headers: Petstore['headers']
   readonly #parts: Parts
   readonly #own: { readonly key: string; readonly core: Core } | undefined
   readonly #fetch: Petstore['fetch']
@@ -45,6 +48,13 @@ export class PetstoreHandle implements Petstore {
     this.#parts = parts
     this.#own = own
     this.#fetch = createFetch(parts.core.service)
+    // Of its own, so that `{ ...petstore }` has them; getters, because replaceKeys() changes them.
+    const getKey = () => own?.key ?? parts.keyring.firstKey
+    const getHeaders = () => ({ authorization: `Bearer ${getKey()}` })
+    Object.defineProperty(this, 'apiKey', { get: getKey, enumerable: true })
+    Object.defineProperty(this, 'headers', { get: getHeaders, enumerable: true })
+    const show = (_depth: number, options: InspectOptions) => this.#show(options)
+    Object.defineProperty(this, inspect.custom, { value: show })
   }
 
   /** The core of a key, opened if need be. Without `storePerKey`, the only one. */
@@ -82,14 +92,6 @@ export class PetstoreHandle implements Petstore {
 
   readonly listener: RequestListener = (req, res) =>
     new Exchange(this.#parts.core.service, req, res).process()
-
-  get apiKey(): string {
-    return this.#own?.key ?? this.#parts.keyring.firstKey
-  }
-
-  get headers(): Petstore['headers'] {
-    return { authorization: `Bearer ${this.apiKey}` }
-  }
 
   get pets(): Pet[] {
     const { store } = this.#core().context
@@ -168,6 +170,20 @@ export class PetstoreHandle implements Petstore {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** What console.log() shows: no key, and no store that this would open. */
+  #show(options: InspectOptions): string {
+    const { core, keyCores } = this.#parts
+    const shown = this.#own?.core ?? (keyCores ? undefined : core)
+    const contents = shown && {
+      pets: shown.context.store.size,
+      faults: shown.faults.pending,
+      requests: shown.recorder.requests.map(({ method, path, status }) => {
+        return `${method} ${path} ${status}`
+      }),
+    }
+    return `Petstore ${inspect({ url: this.url, ...contents }, options)}`
   }
 }
 

@@ -1,6 +1,7 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { inspect } from 'node:util'
 import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
 import { Running } from '../process.ts'
 import { bearer, FakeStream, folderOf, freePort } from '../support.ts'
@@ -166,6 +167,40 @@ test('closed petstores, and one without a socket, let the process end', async ()
     console.log(JSON.stringify(left))`
   const ended = await runModule(code)
   assert.deepEqual(ended, { status: 0, stdout: '[]\n', stderr: '' })
+})
+
+test('a petstore with unref lets the process end without close()', async () => {
+  const code = `
+    import { startPetstore } from './src/index.ts'
+    const snapshot = ${JSON.stringify(`${folderOf()}/pets.json`)}
+    const petstore = await startPetstore({ unref: true, controlPort: 0, snapshot })
+    const response = await fetch(petstore.url + '/pets', petstore)
+    console.log(response.status, await response.text())`
+  assert.deepEqual(await runModule(code), { status: 0, stdout: '200 []\n', stderr: '' })
+})
+
+test('console.log() shows the state of a petstore, and no key', async () => {
+  await using petstore = createPetstore({ apiKeys: [KEY], pets: [REX] })
+  petstore.inject({ operation: 'getPet', status: 503 })
+  await petstore.fetch(`${petstore.url}/pets`, petstore)
+  assert.equal(
+    inspect(petstore),
+    `Petstore {
+  url: 'http://petstore.invalid/v1',
+  pets: 1,
+  faults: [ { operation: 'getPet', status: 503, times: 1 } ],
+  requests: [ 'GET /v1/pets 200' ]
+}`,
+  )
+  await using shared = createPetstore({ storePerKey: true })
+  assert.equal(inspect(shared), "Petstore { url: 'http://petstore.invalid/v1' }")
+  assert.match(inspect(shared.of(KEY)), /pets: 0/)
+})
+
+test('a copy of a petstore by its members has the key and the headers', async () => {
+  await using petstore = createPetstore({ apiKeys: [KEY] })
+  const { apiKey, headers, url } = { ...petstore }
+  assert.deepEqual([apiKey, headers, url], [KEY, bearer(KEY), petstore.url])
 })
 
 test('a closed petstore can be collected', async () => {

@@ -97,6 +97,7 @@ const SOCKET_OPTIONS: Record<string, Option> = {
   snapshot: { mustBe: 'the path of a file', good: [], misshapen: [1, ['a']], outOfRange: [''] },
   maxConnections: integer(1, 1_000_000),
   keepAlive: integer(1, 86_400_000),
+  unref: BOOLEAN,
   controlPort: integer(0, 65_535),
   controlHost: HOST,
 }
