@@ -8,6 +8,7 @@ import type { Context } from './operations.ts'
 /** The parts of openapi.json that vary. */
 interface Document {
   paths: { '/'?: unknown; '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
+  components: { headers: Record<string, unknown> }
 }
 
 /** GET /openapi.json, read on the first request. */
@@ -27,8 +28,9 @@ function documentOf({ basePath, page, getPetState }: Context): Document {
     .replaceAll('/v1', basePath)
   const document: Document = JSON.parse(json)
   const { responses } = document.paths['/pets/{petId}'].get
-  const absent = getPetState === 'gone' ? [200, 404] : [410]
-  for (const status of absent) delete responses[status]
+  const isGone = getPetState === 'gone'
+  for (const status of isGone ? [200, 404] : [410]) delete responses[status]
+  if (isGone) delete document.components.headers['Deprecation'] // only those had it
   if (!page) delete document.paths['/']
   return document
 }
