@@ -1,3 +1,4 @@
+import { PETSTORE } from './bundle.ts'
 import { testCrashes } from './crash.ts'
 
-testCrashes([process.execPath, '--import', 'tsx', 'src/main.ts'], 4)
+testCrashes(PETSTORE, 4)

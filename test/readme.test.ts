@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
+import { INDEX } from './bundle.ts'
 import { DEMO_PETS } from './demo.ts'
 import { type Pet, startPetstore } from '../src/index.ts'
 import { DEFAULTS, RULES } from '../src/petstore/options.ts'
@@ -100,9 +101,8 @@ test('npm start says what it waits for, serves the demo pets, and ends by Ctrl-C
 test('the first example runs as it stands', async () => {
   const [{ code } = { code: '' }] = blocksOf('README.md', 'In a test suite')
   const file = join(folderOf(), 'example.test.mjs')
-  const source = new URL('../src/index.ts', import.meta.url)
-  writeFileSync(file, code.replace("'petstore-server'", `'${source}'`))
-  const flags = ['--import', 'tsx', '--test', '--test-reporter=tap']
+  writeFileSync(file, code.replace("'petstore-server'", `'${INDEX}'`))
+  const flags = ['--test', '--test-reporter=tap']
   const { stdout } = await exec(process.execPath, [...flags, file], { env: USER_ENV })
   assert.match(stdout, /^# pass 1$/m)
 })
@@ -119,7 +119,7 @@ test('the examples in the comments of the public types run as they stand', async
   const blocks = texts.map((text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`)
   const code = `
     import { createServer } from 'node:http'
-    import { createPetstore, startPetstore } from '${new URL('../src/index.ts', import.meta.url)}'
+    import { createPetstore, startPetstore } from '${INDEX}'
     const petstore = createPetstore({ pets: [{ name: 'Rex', categoryId: 1 }] })
     const saved = petstore.pets
     const openStore = () => undefined // memory
@@ -128,7 +128,7 @@ test('the examples in the comments of the public types run as they stand', async
     process.exit()`
   const file = join(folderOf(), 'examples.mjs')
   writeFileSync(file, code)
-  await exec(process.execPath, ['--import', 'tsx', file], { env: USER_ENV })
+  await exec(process.execPath, [file], { env: USER_ENV })
 })
 
 test('the snapshot is read as shown, and its copies have every acknowledged pet', async (t) => {

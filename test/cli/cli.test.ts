@@ -13,6 +13,7 @@ import { main } from '../../src/cli/cli.ts'
 import { DEFAULTS } from '../../src/petstore/options.ts'
 import { ended, type Ended, FakeProcess, run, serve } from './executable.ts'
 import { ask, listen, postHead, REX } from '../http/raw.ts'
+import { PETSTORE } from '../bundle.ts'
 import { Running } from '../process.ts'
 import { assertLast, check, portOf, type RawConnection, send, start } from '../support.ts'
 import { AUTHORIZATION, bearer, folderOf, freePort, KEY, temporaryFile } from '../support.ts'
@@ -430,8 +431,8 @@ test('it warns once that pets take four fifths of --max-store', async (t) => {
   }
 })
 
-const PETSTORE = [process.execPath, '--import', 'tsx', 'src/main.ts', '--port', '0']
-const SHELL = `exec ${PETSTORE.map((word) => `'${word}'`).join(' ')}`
+const COMMAND = [...PETSTORE, '--port', '0']
+const SHELL = `exec ${COMMAND.map((word) => `'${word}'`).join(' ')}`
 const lacks = (command: string) =>
   spawnSync('sh', ['-c', `command -v ${command}`]).status !== 0 && `no ${command} here`
 
@@ -448,14 +449,14 @@ test('a start that fails logs what it has cut off', async (t) => {
   const snapshot = temporaryFile('[]')
   writeFileSync(`${snapshot}.journal`, 'torn')
   const args = ['--snapshot', snapshot, '--host', '192.0.2.1']
-  const { status, stdout } = await runProgram(t, [...PETSTORE, ...args]).exited
+  const { status, stdout } = await runProgram(t, [...COMMAND, ...args]).exited
   assert.equal(status, 1)
   assert.match(stdout, /"warn","message":"\S+ cut off 4 bytes after the last complete write"/)
 })
 
 /** Starts the executable, and waits for its greeting. */
 const launch = (t: TestContext, args = ['--api-key', KEY]) =>
-  runProgram(t, [...PETSTORE, ...args]).serves()
+  runProgram(t, [...COMMAND, ...args]).serves()
 
 /** Fills the pipe of the log, which then nobody reads; returns the paths of the requests. */
 async function fillLog(t: TestContext, server: Running): Promise<string[]> {
@@ -580,7 +581,7 @@ describe('the process', { concurrency: 2 }, () => {
 
   test('prints and logs an unhandled rejection with its stack, and exits 1', async (t) => {
     const mistake = `process.on('SIGUSR2', () => { Promise.reject(new Error('a mistake')) })`
-    const [node = '', ...rest] = PETSTORE
+    const [node = '', ...rest] = COMMAND
     const flags = ['--import', `data:text/javascript,${encodeURIComponent(mistake)}`, ...rest]
     const server = await runProgram(t, [node, ...flags, '--api-key', KEY]).serves()
     assert.equal(await end(server, 'SIGUSR2'), 1)

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import type { Options } from './suite.ts'
+import type { Options } from './run.ts'
 
 const USAGE = `PETSTORE_API_KEY=… npm run conformance -- URL [options]
 
@@ -39,7 +39,7 @@ async function run(key: string): Promise<number> {
   const adds = 'Adds at most ten pets, named "petstore-server conformance": there is no delete.'
   console.error(options.create ? adds : 'Only reads. With --create it checks POST too.')
   console.error(`At most 200 requests to ${options.url}, one after another.\n`)
-  const rules = fileURLToPath(new URL('rules.ts', import.meta.url))
+  const rules = fileURLToPath(new URL('run.ts', import.meta.url))
   const env: NodeJS.ProcessEnv = { ...process.env, CONFORMANCE: JSON.stringify(options) }
   delete env['NODE_TEST_CONTEXT'] // a test runner may have started this
   const args = [...process.execArgv, `--test-reporter=${reporter}`, rules]

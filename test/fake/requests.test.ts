@@ -310,25 +310,29 @@ test('only the first 1 MiB of a body is recorded', async () => {
 
 for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
   const kind = Object.keys(options).join(' and ') || 'no option'
-  test(`recorded requests with ${kind} take 16 Mi characters of JSON at most`, async () => {
-    const petstore = createPetstore({ apiKeys: [KEY], maxBody: 8 * 2 ** 20, ...options })
-    const MIB = 2 ** 20
-    /** Sends a query, which is recorded whole. Returns the first letter of each recorded one. */
-    async function record(letter: string, mib: number): Promise<string> {
-      await petstore.fetch(`${petstore.url}/pets?status=${letter.repeat(mib * MIB)}`, petstore)
-      return queries(petstore)
-        .map((query) => query.replace('status=', '').slice(0, 1))
-        .join('')
-    }
-    for (const letter of ['a', 'b', 'c']) await record(letter, 5)
-    assert.equal(await record('d', 5), 'bcd') // the oldest goes first
-    assert.equal(await record('e', 12), 'e')
-    if (options.storePerKey) return // the rest does not depend on it
-    petstore.clearRequests()
-    assert.equal(await record('f', 12), 'f')
-    assert.equal(await record('g', 16), '')
-    await post(petstore, '\0'.repeat(MIB)) // six characters each in JSON
-    await record('h', 8)
-    assert.equal(await record('i', 4), 'hi')
+  test(`recorded requests with ${kind} take 16 Mi characters of JSON at most`, async (t) => {
+    t.mock.method(performance, 'now', () => 0) // each duration takes one character
+    const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 20, ...options })
+    const body = (letter: string, more = 1) => letter.repeat(more) + '\0'.repeat(540_000)
+    const seen = () => petstore.requests.map((one) => one.body.slice(0, 1)).join('')
+    const sizes = () => petstore.requests.map((one) => JSON.stringify(one).length)
+    const size = () => sizes().reduce((sum, one) => sum + one)
+    for (const letter of ['a', 'b', 'c', 'd', 'e']) await post(petstore, body(letter))
+    const [each = 0] = sizes()
+    const empty = each - JSON.stringify(body('a')).length + '""'.length
+    await post(petstore, 'f'.repeat(2 ** 24 - size() - empty))
+    assert.deepEqual([size(), seen()], [2 ** 24, 'abcdef'])
+    await post(petstore, 'g') // the oldest goes first
+    assert.equal(seen(), 'bcdefg')
   })
 }
+
+test('a request of more than 16 Mi characters of JSON is not recorded, nor any before it', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  await post(petstore, 'a')
+  const quotes = '"'.repeat(2 ** 23) // two characters each in JSON
+  await petstore.fetch(`${petstore.url}/pets`, { headers: { ...petstore.headers, x: quotes } })
+  assert.deepEqual(petstore.requests, [])
+  await post(petstore, 'b')
+  assert.equal(petstore.requests.length, 1)
+})

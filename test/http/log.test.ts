@@ -7,6 +7,7 @@ import { openLog } from '../../src/http/log.ts'
 import { createPetstore } from '../../src/petstore/launch.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
 import { bearer, check, FakeStream, KEY, mockTimers, send, startLogging } from '../support.ts'
+import { INDEX } from '../bundle.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
 const FORWARDED = '203.0.113.9, 198.51.100.7'
@@ -255,10 +256,9 @@ const EXITS = {
 
 for (const [how, code] of Object.entries(EXITS)) {
   test(`loses no line when the process ${how}`, () => {
-    const petstore = new URL('../../src/petstore/launch.ts', import.meta.url)
-    const script = `import { createPetstore } from '${petstore}'
+    const script = `import { createPetstore } from '${INDEX}'
 createPetstore({ log: 'text' }).log.event('info', 'the last'); ${code}`
-    const args = ['--import', 'tsx', '--input-type=module', '--eval', script]
+    const args = ['--input-type=module', '--eval', script]
     const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
     assert.match(stdout, /info: the last\n$/)
   })

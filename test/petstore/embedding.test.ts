@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
+import { INDEX } from '../bundle.ts'
 import { Running } from '../process.ts'
 import { bearer, FakeStream, folderOf, freePort } from '../support.ts'
 import { KEY, outcomesOf, portOf, send, start } from '../support.ts'
@@ -135,14 +136,14 @@ test('petstores share no key, pet, fault or request', async () => {
 })
 
 function runModule(code: string, ...flags: string[]) {
-  const all = [...flags, '--import', 'tsx', '--input-type=module', '--eval', code]
+  const all = [...flags, '--input-type=module', '--eval', code]
   return new Running([process.execPath, ...all]).exited
 }
 
 test('closed petstores, and one without a socket, let the process end', async () => {
   const code = `
     import { PassThrough } from 'node:stream'
-    import { createPetstore, startPetstore } from './src/index.ts'
+    import { createPetstore, startPetstore } from '${INDEX}'
     process.stdout, process.stderr
     const outputs = process.getActiveResourcesInfo()
     const logged = { log: 'text', logStream: new PassThrough().resume() }
@@ -206,7 +207,7 @@ test('a copy of a petstore by its members has the key and the headers', async ()
 test('a closed petstore can be collected', async () => {
   const code = `
     import { PassThrough } from 'node:stream'
-    import { startPetstore } from './src/index.ts'
+    import { startPetstore } from '${INDEX}'
     const closed = []
     for (let count = 0; count < 10; count++) {
       const pets = [{ name: 'Rex', categoryId: 1 }]

@@ -40,8 +40,7 @@ const serve = (t: TestContext, store: Store, pets: readonly NewPet[] = []) =>
 test('a store that answers by promises keeps every rule, over a socket', async (t) => {
   const pets = [...DEMO_PETS, ...DEMO_PETS]
   const { petstore } = await serve(t, new SlowStore(), pets)
-  const tap = await assertConforms(petstore.url)
-  assert.doesNotMatch(tap, /# SKIP/)
+  assert.deepEqual(await assertConforms(petstore.url), [])
 })
 
 test('createPetstore() serves it in process, and says to ask it for its pets', async () => {
