@@ -1,23 +1,16 @@
-// The petstore as the build bundles it, for processes that tests start: tsx would take each of them
-// a quarter of a second of CPU time.
+// Sources as the build bundles them, for processes that tests start: tsx would take each of them a
+// quarter of a second of CPU time.
 import { cpSync } from 'node:fs'
+import { basename } from 'node:path'
 import { buildSync } from 'esbuild'
 import { folderOf } from './support.ts'
 
-const folder = folderOf()
-for (const data of ['cli/demo.json', 'api/page.html', 'api/openapi.json'])
-  cpSync(`src/${data}`, `${folder}/${data.replace(/.*\//, '')}`)
-buildSync({
-  entryPoints: ['src/main.ts', 'src/index.ts'],
-  outdir: folder,
-  outExtension: { '.js': '.mjs' },
-  bundle: true,
-  format: 'esm',
-  platform: 'node',
-  target: 'node20.19',
-})
-
-/** What a user imports. */
-export const INDEX: string = `${folder}/index.mjs`
-/** The command that a user runs. */
-export const PETSTORE: readonly string[] = [process.execPath, `${folder}/main.mjs`]
+/** Bundles each entry into `NAME.mjs`, beside the data that they read. Returns their folder. */
+export function bundle(entryPoints: string[], data: string[]): string {
+  const folder = folderOf()
+  for (const file of data) cpSync(file, `${folder}/${basename(file)}`)
+  const target = { platform: 'node', target: 'node20.19', format: 'esm' } as const
+  const outExtension = { '.js': '.mjs' }
+  buildSync({ entryPoints, outdir: folder, outExtension, bundle: true, ...target })
+  return folder
+}

@@ -1,4 +1,4 @@
-import { PETSTORE } from './bundle.ts'
+import { PETSTORE } from './built.ts'
 import { testCrashes } from './crash.ts'
 
 testCrashes(PETSTORE, 4)

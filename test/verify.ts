@@ -1,5 +1,6 @@
 // Runs the conformance suite, here or as `npm run conformance` does.
 import assert from 'node:assert/strict'
+import { bundle } from './bundle.ts'
 import { Client, NotPossible } from './conformance/client.ts'
 import { RULES } from './conformance/suite.ts'
 import { Running, USER_ENV } from './process.ts'
@@ -22,9 +23,14 @@ export async function assertConforms(url: string, create = true): Promise<string
   return skipped
 }
 
+const FOLDER = 'test/conformance'
+const LEVELS = ['contract', 'http', 'decisions'].map((level) => `${FOLDER}/${level}.txt`)
+let folder: string | undefined
+
 /** Runs the command; `within` is one that runs it elsewhere. */
 export function verify(url: string, flags: string[], within: string[] = []): Running['exited'] {
-  const suite = ['--import', 'tsx', 'test/conformance/main.ts', url, '--reporter', 'tap']
+  folder ??= bundle([`${FOLDER}/main.ts`, `${FOLDER}/run.ts`], LEVELS)
+  const suite = [`${folder}/main.mjs`, url, '--reporter', 'tap']
   const env = { ...USER_ENV, PETSTORE_API_KEY: KEY }
   return new Running([...within, process.execPath, ...suite, ...flags], { env }).exited
 }

@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { Options } from './run.ts'
 
@@ -39,7 +38,7 @@ async function run(key: string): Promise<number> {
   const adds = 'Adds at most ten pets, named "petstore-server conformance": there is no delete.'
   console.error(options.create ? adds : 'Only reads. With --create it checks POST too.')
   console.error(`At most 200 requests to ${options.url}, one after another.\n`)
-  const rules = fileURLToPath(new URL('run.ts', import.meta.url))
+  const rules = import.meta.filename.replace(/main(?=\.\w+$)/, 'run')
   const env: NodeJS.ProcessEnv = { ...process.env, CONFORMANCE: JSON.stringify(options) }
   delete env['NODE_TEST_CONTEXT'] // a test runner may have started this
   const args = [...process.execArgv, `--test-reporter=${reporter}`, rules]

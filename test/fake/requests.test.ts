@@ -327,7 +327,7 @@ for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
   })
 }
 
-test('a request of more than 16 Mi characters of JSON is not recorded, nor any before it', async () => {
+test('a request of more than 16 Mi characters is not recorded, nor any before it', async () => {
   const petstore = createPetstore({ apiKeys: [KEY] })
   await post(petstore, 'a')
   const quotes = '"'.repeat(2 ** 23) // two characters each in JSON

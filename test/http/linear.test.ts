@@ -88,7 +88,7 @@ const BODIES: Texts = {
 const KEYS = { json: MANY_KEYS, text: KEYS_OF_MANY_LENGTHS } as const
 /** Three doublings; each may take 2.5 times as long. Quadratic time takes 4. */
 const MAX_RATIO = 2.5 ** 3
-const MIN_ROUNDS = 5
+const MIN_ROUNDS = 3
 /** Milliseconds of further rounds before a check fails. */
 const PATIENCE = 10_000
 
@@ -97,7 +97,7 @@ for (const log of ['json', 'text'] as const) {
     const options = { apiKeys: [KEY, ...KEYS[log]], log, logStream: new FakeStream() }
     const petstore = await startPetstore(options)
     after(() => petstore.close())
-    const searched = 'x'.repeat(2 ** 22)
+    const searched = 'x'.repeat(2 ** 20)
 
     function linear(where: string, texts: Texts, size: number, bytesOf: (text: string) => string) {
       for (const [what, textOf] of Object.entries(texts)) {
@@ -108,7 +108,7 @@ for (const log of ['json', 'text'] as const) {
           }
           const search = () => /[^x]/.test(searched)
           await untilCheap([search, send(size / 8), send(size)], ([searching, small, cost]) => {
-            assert.ok(cost < 32 * searching, `${cost} ms, ${searching} ms for the search`)
+            assert.ok(cost < 128 * searching, `${cost} ms, ${searching} ms for the search`)
             assert.ok(cost < MAX_RATIO * small, `${cost} ms, ${small} ms for an eighth of it`)
           })
         })

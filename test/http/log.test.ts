@@ -7,7 +7,7 @@ import { openLog } from '../../src/http/log.ts'
 import { createPetstore } from '../../src/petstore/launch.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
 import { bearer, check, FakeStream, KEY, mockTimers, send, startLogging } from '../support.ts'
-import { INDEX } from '../bundle.ts'
+import { INDEX } from '../built.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 
 const FORWARDED = '203.0.113.9, 198.51.100.7'

@@ -7,7 +7,9 @@ import { inspect } from 'node:util'
 import { HEAP_LIMIT } from '../../src/http/limits.ts'
 import { createPetstore, startPetstore } from '../../src/petstore/launch.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
-import { FakeStream, folderOf, words } from '../support.ts'
+import { INDEX, PETSTORE } from '../built.ts'
+import { Running } from '../process.ts'
+import { FakeStream, folderOf, KEY, words } from '../support.ts'
 
 interface Option {
   mustBe: string
@@ -33,7 +35,7 @@ const SEGMENTS = 'A-Z a-z 0-9 - . _ ~, no slash at the end'
 const NO_PATHS = words('/ v1 /v1/ //v1 /a//b /v%31 /v1? /{a}')
 const NO_ORIGINS = words(`null ** a.example https://A.example https://a.example/
   https://a.example/a https://a.example:443 https://*.example`)
-const KEY = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
+const KEY_RULE = '8 to 256 characters of A-Z a-z 0-9 - . _ ~ + / with = only at the end'
 const ODD_KEYS = words('1234567 ======== abcd=efgh abcd,efgh abcdefgé éabcdefg')
 const NO_KEYS = [...ODD_KEYS, '', 'a'.repeat(257), 'second key', ' abcdefgh', 'abcdefgh\n']
 const BOOLEAN = { mustBe: 'true or false', good: [true, false], misshapen: [0, 1, 'true', {}] }
@@ -53,7 +55,7 @@ const OPTIONS: Record<string, Option> = {
     outOfRange: ['/v 1', '/v1\n', ...NO_PATHS],
   },
   apiKeys: {
-    mustBe: `a list of keys, each ${KEY}`,
+    mustBe: `a list of keys, each ${KEY_RULE}`,
     good: [['first-key', 'second-key', 'first-key']],
     misshapen: ['first-key', [1], ['first-key', null], Array(1), { length: 1 }, new Set(['a'])],
     outOfRange: [[], ...NO_KEYS.map((key) => ['first-key', key])],
@@ -156,7 +158,7 @@ test('an invalid option is rejected before any file is opened', async () => {
 })
 
 test('options must be an object, and a value is shown on one line', async () => {
-  const others = { Null: null, String: 'port', Number: 8080, Boolean: true, Array: [KEY] }
+  const others = { Null: null, String: 'port', Number: 8080, Boolean: true, Array: [KEY_RULE] }
   for (const [kind, given] of Object.entries(others))
     await assertRejected(given, `options must be an object (got ${kind})`)
   const array = { maxRequests: [{ a: { b: 1 } }, 'x'.repeat(100), 3, 4, 5] }
@@ -219,25 +221,44 @@ test('the first invalid pet is named, with everything that is wrong with it', as
   await assertRejected(hole, /in item 1, a pet must be an object$/, 'TypeError', 'invalid_pet')
 })
 
-test('maxStore is a quarter of the heap, of 256 MiB at most, and less in a small container', () => {
-  const overfill = `
-    import { createPetstore } from './src/petstore/launch.ts'
-    createPetstore({ pets: Array(17).fill({ name: 'x'.repeat(2 ** 24), categoryId: 1 }) })`
-  const rows = [
+/** Flags of node: a heap and the memory of the container, in MiB. */
+function memory(heap: number, container: number): string[] {
+  const limit = `process.constrainedMemory = () => ${container} * 2 ** 20`
+  return [`--max-old-space-size=${heap}`, '--import', `data:text/javascript,${limit}`]
+}
+
+const env = { ...process.env, NODE_OPTIONS: '--max-old-space-size=999' } // a flag wins
+
+test('maxStore is a quarter of the heap, at most 256 MiB, less in a small container', async () => {
+  for (const { heap, container, maxStore } of [
     { heap: 200, container: Infinity, maxStore: 50 },
     { heap: 2_000, container: Infinity, maxStore: 256 },
     { heap: 2_000, container: 0, maxStore: 256 },
     { heap: 2_000, container: 512, maxStore: 156 },
     { heap: 200, container: 512, maxStore: 50 },
     { heap: 0, container: 128, maxStore: 8 },
-  ]
-  for (const { heap, container, maxStore } of rows) {
-    const limit = `process.constrainedMemory = () => ${container} * 2 ** 20`
-    const env = { ...process.env, NODE_OPTIONS: '--max-old-space-size=999' } // the flag counts
-    const imports = ['--import', `data:text/javascript,${limit}`, '--import', 'tsx']
-    const flags = [`--max-old-space-size=${heap}`, ...imports]
-    const args = [...flags, '--input-type=module', '--eval', overfill]
-    const { stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
-    assert.ok(stderr.includes(`do not fit into the ${maxStore * 2 ** 20} bytes`), stderr)
+  ]) {
+    const [node = '', main = ''] = PETSTORE
+    const flags = memory(heap, container)
+    const server = new Running([node, ...flags, main, '--port', '0', '--api-key', KEY], { env })
+    const [, shown] = await server.until(/ pets in memory: 0, --max-store (\d+),/)
+    server.process.kill('SIGKILL')
+    assert.equal(Number(shown), maxStore * 2 ** 20)
   }
+})
+
+test('pets take as many bytes as maxStore by default, and no more', () => {
+  const overfill = `
+    import { createPetstore } from '${INDEX}'
+    const start = '{"id":1,"name":"'
+    const end = '","categoryId":1}'
+    const fits = 8 * 2 ** 20 - 100 - start.length - end.length
+    for (const length of [fits, fits + 1]) {
+      createPetstore({ pets: [{ name: 'x'.repeat(length), categoryId: 1 }] })
+      console.log('fits')
+    }`
+  const args = [...memory(0, 128), '--input-type=module', '--eval', overfill]
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', env })
+  assert.equal(stdout, 'fits\n', stderr)
+  assert.ok(stderr.includes(`do not fit into the ${8 * 2 ** 20} bytes`), stderr)
 })
