@@ -151,10 +151,11 @@ test('before npm ci, npm says to run it first, and leaves dist alone', async () 
   cpSync('package.json', join(folder, 'package.json'))
   mkdirSync(join(folder, 'dist'))
   writeFileSync(join(folder, 'dist/main.js'), '')
-  await assert.rejects(exec('npm', ['pack'], { cwd: folder, env: USER_ENV }), {
+  await assert.rejects(exec('npm', ['run', 'build'], { cwd: folder, env: USER_ENV }), {
     message: /\nRun npm ci first: this needs the development packages\.\n(?!.*^ +at )/ms,
   })
   const { scripts } = JSON.parse(read('package.json'))
+  assert.equal(scripts.prepack, 'npm run build')
   for (const one of ['pretest', 'preconformance']) assert.equal(scripts[one], scripts.prebuild)
   assert.ok(existsSync(join(folder, 'dist/main.js')))
 })

@@ -116,7 +116,8 @@ describe('close()', within, () => {
     const outcomes = [0, 1, 2, 3, 4].map(async (turns) => {
       const petstore = await start(t)
       const gate = new Int32Array(new SharedArrayBuffer(4))
-      const worker = new Worker(CLIENTS, { eval: true, workerData: [gate, portOf(petstore)] })
+      const workerData = [gate, portOf(petstore)]
+      const worker = new Worker(CLIENTS, { eval: true, execArgv: [], workerData }) // without tsx
       await once(worker, 'online')
       const closing = petstore.close(LONG)
       for (let before = 0; before < turns; before++) await turn()

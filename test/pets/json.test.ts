@@ -82,9 +82,9 @@ test('parseJson() says why a text is not JSON without quoting it', () => {
   assert.ok(refused > 1_000, `${refused} texts are refused`)
 })
 
-test(`parseJson() reads 2,000 texts right and refuses what JSON.parse does (SEED=${SEED})`, () => {
+test(`parseJson() reads 1,000 texts right and refuses what JSON.parse does (SEED=${SEED})`, () => {
   const random = new Random(SEED)
-  for (let count = 0; count < 2_000; count++) {
+  for (let count = 0; count < 1_000; count++) {
     const { text, value } = randomJson(random)
     const result = parseJsonBytes(Buffer.from(text))
     assert.deepEqual(result, { ok: true, value }, `SEED=${SEED} count=${count} ${text}`)

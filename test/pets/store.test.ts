@@ -46,7 +46,7 @@ for (const [kind, open] of Object.entries(STORES)) {
   test(`a store in ${kind} behaves like a plain array in random steps (SEED=${SEED})`, async () => {
     const maxBytes = 200_000
     const store = await open(maxBytes)
-    await assertLikeAnArray(store, { steps: 10_000, maxBytes })
+    await assertLikeAnArray(store, { steps: 4_000, maxBytes })
     await store.close()
   })
 }

@@ -49,7 +49,7 @@ test('two workers on one server do not see each other', async (t) => {
     const headers = bearer(key)
     const body = JSON.stringify({ ...REX, name })
     const own = petstore.of(key)
-    for (let round = 0; round < 50; round++) {
+    for (let round = 0; round < 20; round++) {
       await check({ url }, 'POST', '/faults', 201, { headers, body: JSON.stringify(FAULT) })
       await check(petstore, 'POST', '/v1/pets', '503 injected_fault', { headers, body })
       await check(petstore, 'POST', '/v1/pets', 201, { headers, body })
