@@ -1,5 +1,5 @@
-// Recorded requests: what clients sent, exactly but for the keys, and what became of it. recorded.txt
-// has them in full; http/listener.test.ts shows that any other door records alike.
+// Recorded requests: what clients sent, exactly but for the keys, and what became of it.
+// recorded.txt has them in full; http/listener.test.ts shows that any other door records alike.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -22,6 +22,7 @@ function requests(petstore: Petstore): Omit<RecordedRequest, 'duration' | 'key'>
 const queries = ({ requests }: Petstore) => requests.map(({ query }) => query)
 
 const TYPE = { 'content-type': 'application/json' }
+
 test('malformed requests are recorded, but no garbage', async (t) => {
   const petstore = await start(t)
   for (const bytes of [
