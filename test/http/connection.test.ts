@@ -231,8 +231,10 @@ describe('pipelined requests', within, () => {
       await assertNext(connection, 201)
       for (const id of ids) assert.equal((await connection.read()).body, pet(id))
     }
+    petstore.inject({ operation: 'createPet', delay: LONG })
     await connection.write(post() + get().repeat(101))
     assert.equal(await connection.rest(), '')
+    petstore.clearFaults()
     const why = 'connections closed, because more than 100 requests waited on one: 1'
     await logStream.until(new RegExp(`warn: ${why}`))
   })

@@ -5,7 +5,8 @@ import { petJson } from '../../src/pets/pet.ts'
 import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
 import { type LocalStore, MemoryStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
-import { folderOf, SEED } from '../support.ts'
+import { createPetstore } from '../../src/index.ts'
+import { collectGarbage, folderOf, SEED } from '../support.ts'
 import { assertLikeAnArray } from './model.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 1, status: 'sold' }
@@ -68,20 +69,22 @@ test('additions during a reset do not hold it up', async () => {
   await store.close()
 })
 
-function keepsPages(store: MemoryStore, name: string): boolean {
-  for (let id = 1; id <= 3; id++) store.add({ ...REX, name })
-  const query = { limit: 2, after: 0 }
-  return store.page(query) === store.page(query)
-}
-
-test('a store keeps a page of up to 16 Ki characters; with a common limit, it keeps none', () => {
-  const rest = `[${petJson(1, REX)},${petJson(2, REX)}]`.length - 2 * REX.name.length
-  const longest = 'x'.repeat((16_384 - rest) / 2)
-  assert.equal(keepsPages(new MemoryStore(Infinity), longest), true)
-  assert.equal(keepsPages(new MemoryStore(Infinity), `${longest}x`), false)
-  const shared = { maxBytes: Infinity, bytes: 0 } // does not count pages
-  assert.equal(keepsPages(new MemoryStore(Infinity, undefined, shared), 'Rex'), false)
+test('a client of many different queries makes the server keep few of their pages', async () => {
+  const pets = Array.from({ length: 3_000 }, () => ({ ...REX, name: 'x'.repeat(100) }))
+  await using petstore = createPetstore({ pets, maxRequests: 0 })
+  const before = heapUsed()
+  for (let after = 0; after < 2_500; after++) {
+    const query = `limit=100&after=${after}&x=${'x'.repeat(10_000)}`
+    await petstore.fetch(`${petstore.url}/pets?${query}`, petstore)
+  }
+  const growth = heapUsed() - before
+  assert.ok(growth < 20e6, `${growth} bytes`) // all queries and pages would take 65 MB
 })
+
+function heapUsed(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
 
 test('a store with gaps between its ids pages over them, and goes on after the last', () => {
   for (const ids of [

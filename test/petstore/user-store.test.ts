@@ -89,6 +89,21 @@ test('a create that surely failed says that the pet was not added, and the log w
   await check(petstore, 'POST', '/v1/pets', '507 store_full', { body: BODY })
 })
 
+test('it is asked for ids of at most 15 digits, by an object that it cannot change', async () => {
+  const store = new SlowStore()
+  const asked: unknown[] = []
+  store.page = (query) => {
+    asked.push(query)
+    assert.throws(() => Object.assign(query, { limit: 1 }), TypeError)
+    return { json: '[]', next: undefined }
+  }
+  await using petstore = createPetstore({ store })
+  for (let times = 0; times < 2; times++)
+    await petstore.fetch(`${petstore.url}/pets?after=9223372036854775807`, petstore)
+  const query = { limit: 20, after: 999_999_999_999_999 }
+  assert.deepEqual(asked, [query, query])
+})
+
 test('initial pets fill it only if it is empty, and before anything else', async () => {
   const store = new SlowStore()
   await using first = createPetstore({ store, pets: [{ ...REX, id: 7 }] })
