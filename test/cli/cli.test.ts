@@ -12,7 +12,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { main } from '../../src/cli/cli.ts'
 import { DEFAULTS } from '../../src/petstore/options.ts'
 import { ended, type Ended, FakeProcess, run, serve } from './executable.ts'
-import { ask, listen, postHead, REX } from '../http/raw.ts'
+import { ask, listen, postHead, REX, within } from '../http/raw.ts'
 import { PETSTORE } from '../built.ts'
 import { Running } from '../process.ts'
 import { assertLast, check, portOf, type RawConnection, send, start } from '../support.ts'
@@ -113,7 +113,6 @@ test('the greeting on a terminal has a link to the page, and no key that was giv
   assert.ok(text.includes(`\nPets in ${snapshot}: 0. `) && !text.includes(KEY), text)
 })
 
-const within = { timeout: 60_000 }
 const MOMENTS: Readonly<Record<string, (emit: () => void) => void>> = {
   'the settings are read': (emit) => emit(),
   'it is too busy to notice': (emit) => setImmediate(emit), // after all that needs no wait
