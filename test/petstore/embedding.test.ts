@@ -172,7 +172,7 @@ test('closed petstores, and one without a socket, let the process end', async ()
 
 test('a petstore with unref lets the process end without close()', async () => {
   const code = `
-    import { startPetstore } from './src/index.ts'
+    import { startPetstore } from '${INDEX}'
     const snapshot = ${JSON.stringify(`${folderOf()}/pets.json`)}
     const petstore = await startPetstore({ unref: true, controlPort: 0, snapshot })
     const response = await fetch(petstore.url + '/pets', petstore)
