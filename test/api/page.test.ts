@@ -17,7 +17,8 @@ async function getPage(options = {}): Promise<{ html: string; headers: Headers }
 test('the page is one file, and the same at any base path', async () => {
   const { html, headers } = await getPage()
   assert.equal(headers.get('content-type'), 'text/html; charset=utf-8')
-  assert.deepEqual(html.match(/\w+:\/\/[^"'\s)]+/g), ['http://www.w3.org/2000/svg'])
+  const namespace = 'http://www.w3.org/2000/svg' // a name: nothing fetches it
+  for (const [url] of html.matchAll(/\w+:\/\/[^"'\s)]+/g)) assert.equal(url, namespace)
   assert.doesNotMatch(html, /<(?:script|style|iframe|img|object|base)\s|@import|url\(|\ssrc=/)
   assert.equal((await getPage({ basePath: '/shop/v1' })).html, html)
 })
