@@ -1,4 +1,4 @@
 #!/usr/bin/env node
 import { run } from './cli/cli.ts'
 
-run() // the build has a main.js that does the same
+run() // once it is built, main.cjs does the same

@@ -85,7 +85,7 @@ test('on a terminal the server prints what is shown, except for its key and port
   assert.ok(printed.startsWith(`${shown?.code}\n`), printed)
 })
 
-test('npm start says what it waits for, serves the demo pets, and ends by Ctrl-C', async (t) => {
+test('npm start serves the demo pets, and ends by Ctrl-C', async (t) => {
   const env = { ...USER_ENV, PORT: '0', PETSTORE_API_KEYS: KEY }
   const server = new Running(['npm', 'start'], { env, detached: true })
   const group = -Number(server.process.pid)
@@ -95,7 +95,7 @@ test('npm start says what it waits for, serves the demo pets, and ends by Ctrl-C
   assert.deepEqual([pets.length, new Set(pets.map(({ name }) => name)).size], [12, 12])
   assert.equal(new Set(pets.map(({ status }) => status)).size, 4) // one has none
   process.kill(group, 'SIGINT')
-  assert.match((await server.exited).stdout, /^Loading tsx/m)
+  assert.doesNotMatch((await server.exited).stdout, /^Loading tsx/m) // it is installed
 })
 
 test('the first example runs as it stands', async () => {

@@ -82,6 +82,16 @@ test('the package has only the build and documents, and depends on nothing', asy
   assert.doesNotMatch(manifest, /^ {2}"(peer|optional|bundled?)?dependencies"/im)
 })
 
+test('Node 18 is told which Node is needed, by the executable and by the package', async () => {
+  const old = ['--yes', '-p', 'node@18', 'node']
+  const why = /petstore-server needs Node 20\.19 or later; this is 18\./
+  const main = 'node_modules/petstore-server/dist/main.js'
+  await assert.rejects(run(consumer, 'npx', [...old, main]), { stderr: why })
+  await assert.rejects(run(consumer, 'npx', [...old, '-p', "require('petstore-server')"]), {
+    stderr: why,
+  })
+})
+
 for (const [linter, wellDone, ...args] of [
   ['publint@0.3.25', /All good!/, '--strict'],
   ['@arethetypeswrong/cli@0.18.5', /No problems found/],

@@ -1,0 +1,8 @@
+'use strict'
+// The package once it is built: the other files are next to it then.
+const { problem } = require('./node-version.cjs')
+
+if (problem) throw new Error(problem)
+const { createPetstore, startPetstore } = require('./cli.cjs')
+
+module.exports = { createPetstore, startPetstore }
