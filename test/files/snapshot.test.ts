@@ -26,6 +26,7 @@ const LINES = [
 ]
 const FILE = `[\n${LINES.join(',\n')}\n]\n`
 const FAILED = { ok: false, reason: 'storage_failed' }
+const UNKNOWN = { ok: false, reason: 'outcome_unknown' }
 
 const reports = new WeakMap<LocalStore, string[]>()
 
@@ -228,31 +229,58 @@ const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
 const ON_ONE_LINE = SAME_ID.replaceAll('\n', ' ')
 const NAMELESS = `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`
 const MAX = LINES[0]?.replace('Rex', 'Max') ?? ''
-const IS_MISSING = /journal: line 2: pet 4 must come before pet 5, and is missing$/
-const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
-  ['an empty file', '', /json: from line 1 on: Unexpected end of JSON input$/],
-  ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
-  ['a file that is cut', FILE.slice(0, -3), /json: from line 5 on: Expected/],
-  ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
-  ['a word after the array', `${FILE}end`, /json: from line 6 on: Unexpected/],
-  ['a second array', FILE + FILE, /json: from line 6 on: Unexpected/],
-  ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
-  ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
-  ['a comma after all', `${FILE.trimEnd()},\n`, /json: from line 5 on: Unexpected/],
-  ['a comma before all', FILE.replace('[', '[,'), /json: from line 1 on: it is not/],
-  ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
-  ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
-  ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
-  ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
-  ['an id again', ON_ONE_LINE, /json: from line 1 on: in item 2: the id 1 must be above 1/],
-  ['a pet that is not valid', NAMELESS, /json: from line 3 on: in item 2: name must be a string$/],
-  ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
-  ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
-  ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
-  ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
-  ['an item that is no pet', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
-  ['a line that is not JSON', FILE, /journal: line 1: Expected/, journalLine('{"id":4')],
-]
+const IS_MISSING = /journal: line 1: pet 4 must come before pet 5, and is missing$/
+const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
+const MORE = [...LINES, FOUR]
+const LINE = journalLine(FOUR)
+const MORE_LINES = [4, 5, 6].map((id) => journalLine(FOUR.replace('4', `${id}`))).join('')
+const isDamaged = (line: number) =>
+  new RegExp(`journal: line ${line}: it is damaged, .* which can only tear the last one: restore`)
+
+/** Text with one bit changed in each of these lines. */
+function flipped(text: string, ...lines: number[]): string {
+  const change = (line: string, at: number) => (lines.includes(at) ? line.replace('T', 'V') : line)
+  return text.split('\n').map(change).join('\n')
+}
+
+const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string | Buffer][] =
+  [
+    ['an empty file', '', /json: from line 1 on: Unexpected end of JSON input$/],
+    ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
+    ['a file that is cut', FILE.slice(0, -3), /json: from line 5 on: Expected/],
+    ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
+    ['a word after the array', `${FILE}end`, /json: from line 6 on: Unexpected/],
+    ['a second array', FILE + FILE, /json: from line 6 on: Unexpected/],
+    ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
+    ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
+    ['a comma after all', `${FILE.trimEnd()},\n`, /json: from line 5 on: Unexpected/],
+    ['a comma before all', FILE.replace('[', '[,'), /json: from line 1 on: it is not/],
+    ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
+    ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
+    ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
+    ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
+    ['an id again', ON_ONE_LINE, /json: from line 1 on: in item 2: the id 1 must be above 1/],
+    [
+      'a pet that is not valid',
+      NAMELESS,
+      /json: from line 3 on: in item 2: name must be a string$/,
+    ],
+    ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
+    ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
+    ['a journal with a gap', FILE, IS_MISSING, journalLine(FIVE)],
+    ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
+    ['an item that is no pet', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
+    ['a line that is not JSON', FILE, /journal: line 1: Expected/, journalLine('{"id":4')],
+    // A write is one line, so a power cut cannot do these.
+    ['a damaged line before another', FILE, isDamaged(1), `["00000000",${FOUR}]\n${LINE}`],
+    ['zeros before another line', FILE, isDamaged(1), `${'\0'.repeat(99)}\n${LINE}`],
+    ['two damaged lines', FILE, isDamaged(2), `${LINE}["00000000",{}]\n["00000000",{}]\n`],
+    ['a damaged line before the start of one', FILE, isDamaged(2), `${LINE}["00000000",{}]\n["00`],
+    ['a bad bit in each of the last lines', FILE, isDamaged(2), flipped(MORE_LINES, 1, 2)],
+    ['a journal in CRLF', FILE, isDamaged(1), MORE_LINES.replaceAll('\n', '\r\n')],
+    ['a journal in UTF-16', FILE, isDamaged(1), Buffer.from(MORE_LINES, 'utf16le')],
+    ['a journal that was laid out', FILE, isDamaged(1), JSON.stringify([[1, { id: 4 }]], null, 2)],
+  ]
 for (const [what, file, reason, journal] of DAMAGES) {
   test(`refuses ${what} with the place and the reason, and touches nothing`, async (t) => {
     const path = filed(file, journal)
@@ -260,30 +288,37 @@ for (const [what, file, reason, journal] of DAMAGES) {
     const names = journal === undefined ? ['pets.json'] : ['pets.json', 'pets.json.journal']
     assert.deepEqual(fs.readdirSync(dirname(path)), names)
     assert.deepEqual(fs.readFileSync(path), Buffer.from(file))
-    if (journal !== undefined) assert.equal(fs.readFileSync(`${path}.journal`, 'utf8'), journal)
+    if (journal !== undefined)
+      assert.deepEqual(fs.readFileSync(`${path}.journal`), Buffer.from(journal))
   })
 }
 
-const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
-const MORE = [...LINES, FOUR]
-const LINE = journalLine(FOUR)
-const JOURNALS: [what: string, journal: string, pets: string[], torn: number][] = [
-  ['a complete line', LINE, MORE, 0],
-  ['a line older than the file', journalLine(...LINES), LINES, 0],
-  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), MORE, 0],
-  ['zeros before old lines', `${'\0'.repeat(99)}\n${journalLine(...LINES)}`, LINES, 0],
-  ['torn lines before a complete one', `["00000000",${FOUR}]\n["\n${LINE}`, MORE, 0],
-  ['a torn line that has its newline', `${LINE}["00000000",{}]\n`, MORE, 16],
-  ['a torn line at the end', `${LINE}["00`, MORE, 4],
-  ['a line without its newline', LINE.trimEnd(), LINES, LINE.length - 1],
-  ['zeros', '\0'.repeat(5_000), LINES, 5_000],
+const JOURNALS: [what: string, journal: string, pets: string[], torn?: string][] = [
+  ['a complete line', LINE, MORE],
+  ['a line older than the file', journalLine(...LINES), LINES],
+  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), MORE],
+  ['a torn line that has its newline', `${LINE}["00000000",{}]\n`, MORE, '["00000000",{}]\n'],
+  ['a bad bit in the last line', flipped(LINE, 0), LINES, flipped(LINE, 0)],
+  ['a torn line at the end', `${LINE}["00`, MORE, '["00'],
+  ['a line without its newline', LINE.trimEnd(), LINES, LINE.trimEnd()],
+  ['zeros', '\0'.repeat(5_000), LINES, '\0'.repeat(5_000)],
 ]
 for (const [what, journal, pets, torn] of JOURNALS) {
-  test(`reads a journal's complete lines, and cuts off what follows: ${what}`, async (t) => {
-    const { path, store } = await openFiled(t, FILE, journal)
+  test(`reads a journal's complete lines, and cuts off and keeps the rest: ${what}`, async (t) => {
+    const path = filed(FILE, journal)
+    fs.chmodSync(`${path}.journal`, 0o600)
+    const store = await open(t, path)
     assert.deepEqual(all(store), pets)
-    const cut = `warn: ${path}.journal: cut off ${torn} bytes after the last complete write`
-    assert.deepEqual(reports.get(store), torn > 0 ? [cut] : [])
+    const [kept, ...more] = fs.readdirSync(dirname(path)).filter((name) => name.includes('.torn-'))
+    assert.deepEqual(more, [])
+    if (torn === undefined) assert.deepEqual([kept, reports.get(store)], [undefined, []])
+    else {
+      const keptAs = `${dirname(path)}/${kept}`
+      assert.equal(fs.readFileSync(keptAs, 'utf8'), torn)
+      assert.equal(fs.statSync(keptAs).mode & 0o777, 0o600)
+      const cut = `cut off ${torn.length} bytes after the last complete write, kept as ${keptAs}`
+      assert.deepEqual(reports.get(store), [`warn: ${path}.journal: ${cut}`])
+    }
     await store.add(REX)
     await store.close()
     assert.deepEqual(all(await open(t, path)).slice(0, -1), pets)
@@ -304,9 +339,11 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
     fs.writeFileSync(`${path}.journal`, changed)
     const isIn = whole.subarray(0, at).toString('latin1').split('\n').length - 1
     const store = await open(t, path).catch((error: Error) => error.message)
-    if (typeof store === 'string')
-      assert.match(store, /json\.journal: line \d+: pet \d must come before pet \d/)
-    else assert.deepEqual(all(store), pets.slice(0, isIn))
+    if (typeof store === 'string') assert.match(store, /json\.journal: line [1-8]: it is damaged/)
+    else {
+      assert.deepEqual(all(store), pets.slice(0, isIn))
+      assert.ok(changed.length < whole.length || isIn === 8)
+    }
     if (typeof store !== 'string') await store.close()
   }
 })
@@ -391,37 +428,41 @@ for (const [what, code, ...operations] of OUTAGES) {
   })
 }
 
-test('says that a pet may have been added while it cannot be cut off the journal', async (t) => {
+test('says that a pet may have been added where it cannot be cut off, and shows it', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   const end = await failDisk(t, ['datasync', 'truncate', 'sync'])
-  assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
+  assert.deepEqual(await store.add(REX), UNKNOWN)
+  assert.equal(store.size, 4)
+  assert.deepEqual(await store.add(REX), FAILED) // never written
   const copy = copyOf(path)
   end()
-  const restarted = await open(t, copy)
-  assert.equal(restarted.size, 4)
-  await restarted.close()
+  assert.deepEqual(all(await open(t, copy)), all(store))
   assert.equal(await store.isWritable(), true)
-  assert.deepEqual(all(await open(t, copyOf(path))), LINES)
   assert.ok((await store.add(REX)).ok)
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
   await failDisk(t, ['truncate', 'sync'])
   await assert.rejects(async () => store.reset([]), /EIO/)
   assert.deepEqual(await store.add(REX), FAILED) // never written
 })
 
-test('says that a pet may have been added while the journal cannot be removed', async (t) => {
-  const { store } = await openFiled(t, FILE)
-  await failDisk(t, ['datasync', 'truncate'])
+test('says that a pet may have been added where the journal cannot be removed', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  const end = await failDisk(t, ['datasync', 'truncate'])
   const { unlink } = fs.promises
   const { mock } = t.mock.method(fs.promises, 'unlink', async (path: string) => {
     if (path.endsWith('.journal')) throw new Error('it fails')
     await unlink(path)
   })
-  syncBuiltinESMExports()
-  t.after(() => {
+  const restore = () => {
     mock.restore()
     syncBuiltinESMExports()
-  })
-  assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
+  }
+  syncBuiltinESMExports()
+  t.after(restore)
+  assert.deepEqual(await store.add(REX), UNKNOWN)
+  end()
+  restore()
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
 })
 
 test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
