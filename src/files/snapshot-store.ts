@@ -178,21 +178,27 @@ class SnapshotStore implements LocalStore {
       } else resolve(FULL)
     }
     if (fitting.length === 0) return
-    const { journalBytes } = this.#files
+    const failure = await this.#append(fitting.map(({ draft }) => draft.json))
+    for (const { draft, resolve } of fitting) {
+      const added = failure === FAILED ? FAILED : this.#memory.keep(draft)
+      resolve(failure ?? added)
+    }
+    // Each client that was just answered may send again; others are waiting.
+    this.#expectedSize = additions.length + (this.#batch?.additions.length ?? 0)
+    if (!failure) this.#foldLater()
+  }
+
+  /** Adds to the journal. Returns UNKNOWN if that failed, but a restart would show the pets. */
+  async #append(pets: readonly string[]): Promise<Added | undefined> {
+    let end = Infinity
     try {
       await this.#repairIfFailing()
-      await this.#files.append(fitting.map(({ draft }) => draft.json))
-      for (const { draft, resolve } of fitting) resolve(this.#memory.keep(draft))
-      // Each client that was just answered may send again; others are waiting.
-      this.#expectedSize = additions.length + (this.#batch?.additions.length ?? 0)
-      this.#foldLater()
+      end = this.#files.journalBytes
+      await this.#files.append(pets)
+      return undefined
     } catch (error) {
       await this.#onFailure(error)
-      const isInJournal = this.#files.journalBytes > journalBytes // a restart would show them
-      for (const { draft, resolve } of fitting) {
-        if (isInJournal) this.#memory.keep(draft)
-        resolve(isInJournal ? UNKNOWN : FAILED)
-      }
+      return this.#files.journalBytes > end ? UNKNOWN : FAILED
     }
   }
 
