@@ -11,7 +11,7 @@ import { folderOf, Random, SEED } from '../support.ts'
 import { Disk, fill, read } from '../system/power-cut-disk.ts'
 
 const IMAGES = Number(process.env['IMAGES'] ?? 100)
-const PAIRS = Number(process.env['PAIRS'] ?? 100) // of each change; Infinity: all
+const PAIRS = Number(process.env['PAIRS'] ?? 0.1) // this share of all pairs of steps
 const CUTS = 4
 const [DATA, IMAGE, RECORD] = [folderOf(), folderOf(), `${folderOf()}/record`]
 
@@ -121,18 +121,14 @@ test(`no image of at least ${IMAGES} contains a refused change (SEED=${SEED})`, 
 
 for (const change of [add, reset, fold, repair]) {
   test(`what a failing ${change.name} leaves is what is served (SEED=${SEED})`, async () => {
-    let count = 0
     let isMore = true
     for (let first = 1; isMore; first++) {
       const steps = await failSteps(change, [first, first])
       isMore = steps >= first
       await failSteps(change, [first, Infinity])
       for (let second = first + 1; second <= steps; second++) {
-        if (PAIRS < Infinity && !random.chance(PAIRS / 1_000)) continue
-        await failSteps(change, [first, first], [second, second])
-        count++
+        if (random.chance(PAIRS)) await failSteps(change, [first, first], [second, second])
       }
     }
-    console.log(change.name, count)
   })
 }
