@@ -674,10 +674,7 @@ test('works where a file has another inode each time, as on some FUSE disks', as
   assert.equal((await store.add(REX)).ok, true)
   await store.close()
   assert.equal((await open(t, path)).size, 4)
-  assert.deepEqual(
-    fs.readdirSync(dirname(path)).filter((name) => /\d$/.test(name)),
-    [],
-  )
+  assert.doesNotMatch(`${fs.readdirSync(dirname(path))}`, /json\.\d/) // kept as a foreign one
 })
 
 test('refuses a file that has another time each time', async (t) => {
