@@ -234,9 +234,11 @@ export class SnapshotFiles {
   /** Whether both files are in place, and as this server left them. */
   async #isInOrder(journalBytes: number): Promise<boolean> {
     const statsOf = (path: string) => lstat(path).catch(ignoreMissing)
-    const paths = [this.path, this.#journalPath]
-    const [snapshot, journal] = await Promise.all(paths.map(statsOf))
-    // If our journal was replaced, the file at its path does not grow with our writes.
-    return journal?.size === journalBytes && isSame(snapshot, this.#snapshotStats)
+    const [own, journal, snapshot] = await Promise.all([
+      this.#journal?.stat(),
+      ...[this.#journalPath, this.path].map(statsOf),
+    ])
+    const isWhole = own?.size === journalBytes && isSame(journal, own)
+    return isWhole && isSame(snapshot, this.#snapshotStats)
   }
 }

@@ -543,6 +543,10 @@ const STRANGERS: [deed: string, commands: string, isKept?: true][] = [
   ['adds to the journal', 'echo theirs >> pets.json.journal'],
   ['replaces the journal', 'echo theirs > x; mv x pets.json.journal'],
   ['replaces the journal by a copy', 'cp pets.json.journal x; mv x pets.json.journal'],
+  [
+    'replaces the journal by one of the size that it is to have',
+    'cat pets.json.journal > x; tail -n 1 pets.json.journal >> x; mv x pets.json.journal',
+  ],
   ['moves the journal, and leaves a link', 'mv pets.json.journal x; ln -s x pets.json.journal'],
   ['replaces the journal by a pipe', 'rm pets.json.journal; mkfifo pets.json.journal'],
   ['removes all', 'rm pets.json pets.json.journal'],
