@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
-import { open as openFile, watch } from 'node:fs/promises'
+import { type FileHandle, open as openFile, watch } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { createServer } from 'node:net'
 import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
+import { hasMembers } from '../../src/guards.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
 import { folderOf, mockTimers, Random, SEED, words } from '../support.ts'
@@ -104,6 +105,40 @@ test('folds a large journal as big as the file, and keeps what is added meanwhil
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
   await store.close()
   assert.deepEqual(all(await open(t, path)), all(store))
+})
+
+/** Counts how often FILE is begun anew. */
+async function countFolds(t: TestContext): Promise<() => number> {
+  const { mock } = t.mock.method(await prototypeOfFiles(), 'appendFile')
+  return () => mock.calls.filter((call) => `${call.arguments}`.startsWith('[')).length
+}
+
+test('a journal that is as large as the file is folded once', async (t) => {
+  const { store } = await openFiled(t)
+  const folds = await countFolds(t)
+  const first = store.add({ name: 'x'.repeat(2 ** 17), categoryId: 1 })
+  await new Promise(setImmediate)
+  const second = store.add(REX) // while the first one is written
+  await first
+  await Promise.all([second, store.add(REX)])
+  await store.add(REX)
+  assert.equal(folds(), 1)
+  await store.close()
+  assert.equal(folds(), 2)
+})
+
+test('a fold that fails is tried again when the journal is twice as large', async (t) => {
+  const { path, store } = await openFiled(t)
+  mockTimers(t, 'setTimeout') // no quiet second passes
+  const files = await prototypeOfFiles()
+  const noRoom = () => Promise.reject(Object.assign(new Error('full'), { code: 'ENOSPC' }))
+  const { mock } = t.mock.method(files, 'appendFile', noRoom)
+  const pet = { name: 'x'.repeat(2 ** 13), categoryId: 1 }
+  for (let count = 0; count < 40; count++) assert.ok((await store.add(pet)).ok)
+  assert.equal(mock.callCount(), 3) // at 64, 128 and 256 KiB
+  mock.restore()
+  while (!fs.readFileSync(path, 'utf8').includes('x')) assert.ok((await store.add(pet)).ok)
+  assert.ok(store.size <= 65)
 })
 
 const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<unknown>][] = [
@@ -340,7 +375,7 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
     fs.writeFileSync(`${path}.journal`, changed)
     const isIn = whole.subarray(0, at).toString('latin1').split('\n').length - 1
     const store = await open(t, path).catch((error: Error) => error.message)
-    if (typeof store === 'string') assert.match(store, /json\.journal: line [1-8]: it is damaged/)
+    if (typeof store === 'string') assert.match(store, /json\.journal: line [1-9]: it is damaged/)
     else {
       assert.deepEqual(all(store), pets.slice(0, isIn))
       assert.ok(changed.length < whole.length || isIn >= 7) // 7: its newline
@@ -381,7 +416,7 @@ async function failDisk(t: TestContext, operations: Operation[], code = 'EIO', t
   return () => mocks.forEach((mock) => mock.restore())
 }
 
-async function prototypeOfFiles() {
+async function prototypeOfFiles(): Promise<FileHandle> {
   const probe = await openFile(filed(''), 'r')
   await probe.close()
   return Object.getPrototypeOf(probe)
@@ -726,7 +761,9 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
   const end = await failDisk(t, ['sync'])
   await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
   end()
-  assert.equal(written.calls[0]?.this.fd, -1) // the journal is closed
+  const journal = written.calls[0]?.this
+  assert.ok(hasMembers(journal))
+  assert.equal(journal['fd'], -1) // it is closed
   assert.equal((await adding).ok, true)
   assert.deepEqual(await store.add(REX), FAILED)
   await assert.rejects(async () => store.reset([]), /the store is closed$/)
