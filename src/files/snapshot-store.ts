@@ -84,7 +84,7 @@ class SnapshotStore implements LocalStore {
     this.#waitingBytes += bytes
     if (this.#waitingBytes > this.#maxWaitingBytes) {
       const wait = `${this.#waitingBytes} bytes of pets wait to be written`
-      this.#files.report('warn', `${this.#files.path}: ${wait}: until it is, creates get 503`)
+      this.#files.report('warn', `${this.#files.path}: ${wait}: until they are, creates get 503`)
     }
     return new Promise((resolve) => {
       if (!this.#batch || this.#batch.bytes >= MAX_BATCH_BYTES) this.#batch = this.#openBatch()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { linkSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { Dirent, linkSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { connect, createServer, Server } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -46,6 +46,14 @@ test('one of many contenders takes a lock, even if a dead one is left', async ()
     left.close()
     assert.deepEqual(readdirSync(folder), [])
   }
+})
+
+test('sees an owner where no entry of a folder says that it is a socket, as on Deno', async (t) => {
+  t.mock.method(Dirent.prototype, 'isSocket', () => false)
+  const file = `${folderOf()}/pets`
+  const lock = await takeLock(file)
+  await assert.rejects(takeLock(file), /is in use by process/)
+  await lock.release()
 })
 
 test('removes what a kill left before the lock had its name', async () => {
