@@ -890,11 +890,15 @@ test("starts next to another user's dead lock, which it may not remove", rootOnl
   assert.deepEqual(fs.readdirSync(dirname(path)), ['pets.json'])
 })
 
-test('refuses a file in a sticky folder that another user owns', rootOnly, async (t) => {
-  const path = shared()
-  fs.chmodSync(dirname(path), 0o1777)
-  await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
-})
+for (const mode of [0o644, 0o666]) {
+  const what = `another user's file of mode ${mode.toString(8)} in a sticky folder`
+  test(`refuses ${what}`, rootOnly, async (t) => {
+    const path = shared()
+    fs.chmodSync(path, mode)
+    fs.chmodSync(dirname(path), 0o1777)
+    await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
+  })
+}
 
 test("keeps another user's file, of which there may be no link", rootOnly, async (t) => {
   const path = shared()
