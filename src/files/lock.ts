@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { lstat, readdir, readlink, realpath, rename, unlink } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -46,9 +46,7 @@ export async function takeLock(file: string): Promise<Lock> {
   }
   const owner = `process ${process.pid} on ${hostname()}`
   let answer = owner + STARTING
-  const server = createServer((socket) =>
-    socket.on('error', () => {}).end(answer, () => socket.destroy()),
-  )
+  const server = serverOf(() => answer)
   const release = async () => {
     server.close()
     await unlink(own).catch(() => {})
@@ -72,6 +70,16 @@ export async function takeLock(file: string): Promise<Lock> {
   }
   answer = owner
   return { path: own, release }
+}
+
+/** A server that tells everybody who asks. */
+function serverOf(answer: () => string): Server {
+  return createServer((socket) => {
+    socket.on('error', () => {})
+    socket.resume().end(answer())
+    // Not once it is sent: Bun resets the connection then.
+    socket.setTimeout(ANSWER_TIMEOUT, () => socket.destroy())
+  })
 }
 
 /** The sockets whose paths begin so. Deno knows a socket by its stats, but not by its entry. */
@@ -120,7 +128,8 @@ async function ask(path: string): Promise<string | undefined> {
   try {
     return await text(socket)
   } catch (error) {
-    if (hasCode(error, 'ECONNREFUSED', 'ECONNRESET', 'ENOENT')) return undefined
+    if (hasCode(error, 'ECONNREFUSED', 'ENOENT')) return undefined
+    if (hasCode(error, 'ECONNRESET')) return '' // it may just have been killed: the next one tells
     return `${SILENT}: ${messageOf(error)}` // still an owner
   }
 }
