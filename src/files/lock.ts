@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { readdir, readlink, realpath, rename, rm, unlink } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { lstat, readdir, readlink, realpath, rename, unlink } from 'node:fs/promises'
+import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
-import { hasCode, messageOf } from '../guards.ts'
+import { hasCode, hasMembers, messageOf } from '../guards.ts'
+import { ignoreMissing } from './disk.ts'
 
 /** Bytes of a path that a socket can have on every system. */
 const MAX_PATH = 103
@@ -32,7 +33,7 @@ export interface Lock {
  * 2. The socket tells every user of the system who the process is, and whether it contends.
  * 3. A contender that sees an owner, or a contender whose name comes first, gives up; for any other
  *    contender it waits.
- * 4. A socket that refuses connections is removed.
+ * 4. A socket that refuses connections is removed. Where only another user may remove it, it stays.
  *
  * @throws Error that names the owner.
  */
@@ -45,37 +46,63 @@ export async function takeLock(file: string): Promise<Lock> {
   }
   const owner = `process ${process.pid} on ${hostname()}`
   let answer = owner + STARTING
-  const server = createServer((socket) =>
-    socket.on('error', () => {}).end(answer, () => socket.destroy()),
-  )
+  const server = serverOf(() => answer)
   const release = async () => {
     server.close()
     await unlink(own).catch(() => {})
   }
   try {
     server.listen({ path: unready, readableAll: true, writableAll: true })
-    await once(server, 'listening').catch((error) => {
-      if (hasCode(error, 'EACCES')) refuseFolder(file)
-      throw error
-    })
+    await once(server, 'listening')
     server.unref() // it is the listener that keeps the process running
     server.on('error', () => {}) // a connection that the system refuses must not end the owner
-    await rename(unready, own) // between bind and listen, others would have taken it for dead
-    await waitForOthers(file, own)
+    // Between bind and listen, others would have taken it for dead; an owner of the lock may have.
+    await rename(unready, own).catch((error) => {
+      throw hasCode(error, 'ENOENT') ? new Error(`${file} is in use by ${SILENT}`) : error
+    })
+    for (const other of await socketsOf(`${file}.lock.`)) {
+      if (other !== own) await waitForOrRefuse(file, other, other < own)
+    }
+    for (const left of await socketsOf(`${file}.lock-`)) await removeIfDead(left)
   } catch (error) {
     await release()
-    throw error
+    throw refusalFor(file, error)
   }
   answer = owner
   return { path: own, release }
 }
 
-async function waitForOthers(file: string, own: string): Promise<void> {
-  for (const entry of await readdir(dirname(file), { withFileTypes: true })) {
-    const other = join(dirname(file), entry.name)
-    const isLock = entry.isSocket() && other.startsWith(`${file}.lock.`)
-    if (isLock && other !== own) await waitForOrRefuse(file, other, other < own)
+/** A server that tells everybody who asks. */
+function serverOf(answer: () => string): Server {
+  return createServer((socket) => {
+    socket.on('error', () => {})
+    socket.resume().end(answer())
+    // Not once it is sent: Bun resets the connection then.
+    socket.setTimeout(ANSWER_TIMEOUT, () => socket.destroy())
+  })
+}
+
+/** The sockets whose paths begin so. Deno knows a socket by its stats, but not by its entry. */
+async function socketsOf(beginning: string): Promise<string[]> {
+  const folder = dirname(beginning)
+  const paths = (await readdir(folder)).map((name) => join(folder, name))
+  const found: string[] = []
+  for (const path of paths.filter((path) => path.startsWith(beginning))) {
+    if ((await lstat(path).catch(ignoreMissing))?.isSocket()) found.push(path)
   }
+  return found
+}
+
+/** Removes a socket that a kill left before it was renamed. */
+async function removeIfDead(path: string): Promise<void> {
+  if ((await ask(path)) === undefined) await unlink(path).catch(() => {})
+}
+
+function refusalFor(file: string, error: unknown): unknown {
+  if (!hasMembers(error) || !('code' in error)) return error
+  if (hasCode(error, 'EACCES', 'ENOENT', 'ENOTDIR')) return badFolder(file)
+  const mustBe = 'its folder must be writable and take Unix sockets, as local disks do'
+  return new Error(`${file} cannot be locked: ${mustBe} (${messageOf(error)})`)
 }
 
 /** Waits until a contender has given up. Removes a dead socket. Rejects if the other goes first. */
@@ -91,7 +118,7 @@ async function waitForOrRefuse(file: string, path: string, isBefore: boolean): P
     await wait(RETRY_DELAY)
     answer = await ask(path)
   }
-  await rm(path, { force: true })
+  await unlink(path).catch(() => {})
 }
 
 /** Who a socket belongs to; empty if it closed without a word, undefined if it is dead. */
@@ -101,7 +128,8 @@ async function ask(path: string): Promise<string | undefined> {
   try {
     return await text(socket)
   } catch (error) {
-    if (hasCode(error, 'ECONNREFUSED', 'ECONNRESET', 'ENOENT')) return undefined
+    if (hasCode(error, 'ECONNREFUSED', 'ENOENT')) return undefined
+    if (hasCode(error, 'ECONNRESET')) return '' // it may just have been killed: the next one tells
     return `${SILENT}: ${messageOf(error)}` // still an owner
   }
 }
@@ -113,13 +141,15 @@ export async function realPathOf(path: string): Promise<string> {
   } catch (error) {
     if (hasCode(error, 'ELOOP')) throw error
   }
-  const folder = await realpath(dirname(path)).catch(() => refuseFolder(path))
+  const folder = await realpath(dirname(path)).catch(() => {
+    throw badFolder(path)
+  })
   const target = await readlink(path).catch(() => undefined)
   if (target === undefined) return join(folder, basename(path))
   // Not resolve(): what `..` is after a link, only the system knows.
   return realPathOf(isAbsolute(target) ? target : `${folder}/${target}`)
 }
 
-function refuseFolder(file: string): never {
-  throw new Error(`${file} must be in a folder that exists, and that this user may write to`)
+function badFolder(file: string): Error {
+  return new Error(`${file} must be in a folder that exists, and that this user may write to`)
 }

@@ -1,26 +1,34 @@
 import type { Stats } from 'node:fs'
-import { type FileHandle, link, lstat, open, rename, stat, unlink } from 'node:fs/promises'
+import { type FileHandle, lstat, open, rename, stat, unlink } from 'node:fs/promises'
 import { hasCode, messageOf } from '../guards.ts'
+import {
+  adoptOwner,
+  ignoreMissing,
+  isReplaceable,
+  isSame,
+  keepForeign,
+  keepTorn,
+  NO_ROOM,
+  readExisting,
+  syncFolder,
+  writeNew,
+} from './disk.ts'
 import { type Lock, takeLock } from './lock.ts'
 import {
-  ignoreMissing,
+  isLine,
   journalLine,
-  readExisting,
   readJournal,
   readSnapshot,
-  syncFolder,
-  writeSnapshot,
+  snapshotPieces,
 } from './snapshot-format.ts'
 import type { MemoryStore, Report } from '../pets/store.ts'
 
-const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG']
 // Written to the journal and cut off again, to see whether the disk takes a write.
 const PROBE = Buffer.alloc(4 * 1024, ' ')
 
 /**
  * A snapshot, only replaced whole, and the journal of pets added since. To fold the journal is to
- * write a snapshot with its pets, and to empty it. Call nothing before the previous call has ended,
- * except `append` during `prepare`.
+ * write a snapshot with its pets, and to empty it. Call nothing before the previous call has ended.
  */
 export class SnapshotFiles {
   readonly path: string
@@ -28,13 +36,10 @@ export class SnapshotFiles {
   readonly #newPath: string
   readonly #journalPath: string
   #lock: Lock
-  #journal: FileHandle | undefined
-  #acknowledgedEnd = 0 // of the last acknowledged line of the journal
-  #foldedEnd = 0 // end of the journal when the latest snapshot was begun
-  #journalSize = 0 // of the whole file: above #acknowledgedEnd only after a failed write
+  #journal: FileHandle | undefined // undefined while only a fold can put the files in order
+  #journalBytes = 0 // of the lines that a restart would read
   // Of FILE as this server last read or wrote it, to notice changes by others.
   #snapshotStats: Stats | undefined
-  #isHalfPlaced = false // from a rename until the folder and the journal are on disk
 
   constructor(path: string, lock: Lock, report: Report) {
     this.path = path
@@ -48,105 +53,92 @@ export class SnapshotFiles {
     return this.#snapshotStats?.size ?? 0
   }
 
-  /** Whether a write that failed is still in the journal: a restart may show its pets. */
-  get mayHoldRefusedPets(): boolean {
-    return this.#journalSize > this.#acknowledgedEnd
+  get journalBytes(): number {
+    return this.#journalBytes
   }
 
-  /** Bytes of the journal since the latest snapshot was begun. */
-  get unfoldedBytes(): number {
-    return this.#acknowledgedEnd - this.#foldedEnd
-  }
-
-  /** Reads all pets, and rewrites FILE. Refuses damage before any file is changed. */
+  /** Reads all pets. Refuses damage before any file is changed. */
   async open(memory: MemoryStore): Promise<void> {
-    this.#snapshotStats = await readExisting(this.path, (file) => readSnapshot(file, memory))
+    const snapshot = await readExisting(this.path, (file) => readSnapshot(file, memory))
     const journal = await readExisting(this.#journalPath, async (file) => {
-      if (!this.#snapshotStats)
-        throw new Error(`${this.path}, which it adds to, is missing: restore it`)
-      this.#acknowledgedEnd = await readJournal(file, memory)
+      if (!snapshot) throw new Error(`${this.path}, which it adds to, is missing: restore it`)
+      return readJournal(file, memory)
     })
-    const torn = (journal?.size ?? 0) - this.#acknowledgedEnd
+    this.#snapshotStats = snapshot?.stats
+    this.#journalBytes = journal?.content.end ?? 0
+    if (journal && journal.content.torn.length > 0) {
+      await keepTorn(this.#journalPath, journal.content.torn, journal.stats, this.report)
+    }
     try {
-      await this.fold(memory.values()) // proves that FILE can be replaced
+      const isFolded =
+        this.#journalBytes === 0 &&
+        (await isReplaceable(this.path, this.#newPath, this.#snapshotStats))
+      await (isFolded ? this.#renewJournal() : this.fold(memory.values()))
     } catch (error) {
       await unlink(this.#newPath).catch(() => {})
       const why = `${this.path} cannot be replaced: ${messageOf(error)}`
       // A full disk stops no start: the old files hold every pet.
       if (!this.#snapshotStats || !hasCode(error, ...NO_ROOM)) throw new Error(why)
       this.report('warn', why)
-      await this.#openJournal(this.#acknowledgedEnd) // syncs the folder, too
-      this.#isHalfPlaced = false
+      await this.#openJournal()
     }
-    if (torn <= 0) return
-    this.report('warn', `${this.#journalPath}: cut off ${torn} bytes after the last complete write`)
+    if (await this.#isInOrder(this.#journalBytes)) return
+    throw new Error(`${this.path} must be on a file system whose sizes and times are stable`)
   }
 
   /** Adds a line to the journal; resolves when it is on disk. */
   async append(pets: readonly string[]): Promise<void> {
-    await this.#write(journalLine(pets))
-    this.#acknowledgedEnd = this.#journalSize
-  }
-
-  /**
-   * Writes the next snapshot next to the old one. Additions may go on: a pet that is then in the
-   * snapshot and in the journal is read once.
-   */
-  async prepare(pets: Iterable<string>): Promise<Stats> {
-    this.#foldedEnd = this.#acknowledgedEnd
-    await this.#holdLock()
-    const { mode } = (await stat(this.path).catch(ignoreMissing)) ?? this.#snapshotStats ?? {}
-    return writeSnapshot(this.#newPath, mode, pets)
-  }
-
-  /** Puts the next snapshot in place. Empties the journal unless anything was added meanwhile. */
-  async place(next: Stats): Promise<void> {
-    await this.#holdLock()
-    await this.#keepForeign()
-    this.#isHalfPlaced = true
-    await rename(this.#newPath, this.path)
-    this.#snapshotStats = next
-    await syncFolder(this.path)
-    if (this.unfoldedBytes === 0) await this.#openJournal(0)
-    this.#isHalfPlaced = false
+    const line = journalLine(pets)
+    await this.#write(line)
+    this.#journalBytes += line.length
   }
 
   /** Writes all pets to FILE.petstore-new, renames it to FILE, and empties the journal. */
   async fold(pets: Iterable<string>): Promise<void> {
-    await this.place(await this.prepare(pets))
+    await this.#holdLock()
+    const old = (await stat(this.path).catch(ignoreMissing)) ?? this.#snapshotStats
+    const bytes = await writeNew(this.#newPath, snapshotPieces(pets), old)
+    await this.#holdLock() // writing may have taken long
+    const next = await lstat(this.#newPath)
+    if (next.size !== bytes) throw new Error(`somebody changed ${this.#newPath}`)
+    await keepForeign(this.path, this.#snapshotStats, this.report)
+    await rename(this.#newPath, this.path)
+    this.#snapshotStats = next
+    await this.#closeJournal()
+    await syncFolder(this.path)
+    await this.#renewJournal()
   }
 
-  /** Replaces all pets. If that fails, restores FILE, so that no restart shows the new pets. */
-  async replace(pets: Iterable<string>): Promise<void> {
-    const oldPath = `${this.path}.petstore-old`
-    const oldStats = this.#snapshotStats
-    const putBack = async () => {
-      await rename(oldPath, this.path)
-      this.#snapshotStats = oldStats
-    }
-    const next = await this.prepare(pets)
-    await unlink(oldPath).catch(ignoreMissing)
-    await link(this.path, oldPath).catch(() => {}) // not every disk has links
+  /**
+   * Replaces all pets. If that fails, restores the old ones, so that no restart shows the new ones.
+   *
+   * @throws Error with the code `outcome_unknown` if FILE has the new pets nevertheless.
+   */
+  async replace(pets: Iterable<string>, old: Iterable<string>): Promise<void> {
+    const before = this.#snapshotStats
     try {
-      await this.place(next)
+      await this.fold(pets)
     } catch (error) {
-      await putBack().catch(() => {})
-      throw error
-    } finally {
-      await unlink(oldPath).catch(() => {})
+      const replaced = this.#snapshotStats
+      if (replaced === before) throw error
+      await this.fold(old).catch(() => {})
+      if (replaced !== this.#snapshotStats) throw error
+      const message = `${messageOf(error)}, and the old pets could not be restored`
+      throw Object.assign(new Error(message), { code: 'outcome_unknown' })
     }
   }
 
   /** Does nothing if the journal is empty and the files are in order. */
   async foldIfNeeded(pets: Iterable<string>): Promise<void> {
-    if (this.#journalSize > 0 || !(await this.#isInOrder())) await this.fold(pets)
+    const isFolded = this.#journal !== undefined && this.#journalBytes === 0
+    if (!isFolded || !(await this.#isInOrder(0))) await this.fold(pets)
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */
   async repair(pets: Iterable<string>): Promise<void> {
     try {
-      await this.#cutJournal() // before anything can fail: no restart may show a refused pet
-      await this.#write(PROBE).finally(() => this.#cutJournal())
+      await this.#write(PROBE)
+      await this.#cutOff(PROBE)
     } catch (error) {
       if (hasCode(error, ...NO_ROOM)) throw error
       await this.fold(pets) // a file was lost, or changed by others
@@ -161,7 +153,7 @@ export class SnapshotFiles {
 
   /** Lets others use the files. Never rejects. */
   async close(): Promise<void> {
-    await this.#journal?.close().catch(() => {})
+    await this.#closeJournal()
     await this.#lock.release()
   }
 
@@ -173,64 +165,80 @@ export class SnapshotFiles {
     this.#lock = taken
   }
 
-  /** Removes what was written after the last acknowledged line. Throws if others wrote there. */
-  async #cutJournal(): Promise<void> {
-    const stats = await this.#journal?.stat()
-    if (stats?.size !== this.#journalSize) throw new Error('others wrote to the journal')
-    await this.#journal?.truncate(this.#acknowledgedEnd)
-    this.#journalSize = this.#acknowledgedEnd
+  /** Replaces the journal by an empty one. The old file may be open elsewhere, or be a link. */
+  async #renewJournal(): Promise<void> {
+    await unlink(this.#journalPath).catch(ignoreMissing)
+    this.#journalBytes = 0
+    await this.#openJournal()
   }
 
-  /** Opens the journal, and cuts off what follows its first `end` bytes. */
-  async #openJournal(end: number): Promise<void> {
-    this.#acknowledgedEnd = end
-    this.#foldedEnd = Math.min(this.#foldedEnd, end)
+  /** Opens the journal, and cuts off a torn write. */
+  async #openJournal(): Promise<void> {
     const mode = (this.#snapshotStats?.mode ?? 0) | 0o600 // FILE may be read-only
-    await this.#journal?.close()
-    // A new file: others may have the old one open, or have put a link or a pipe in its place.
-    if (end === 0) await unlink(this.#journalPath).catch(ignoreMissing)
-    this.#journalSize = end // not earlier: a refused write may be in the old file
-    this.#journal = await open(this.#journalPath, 'a', mode)
-    await this.#journal.truncate(end)
-    await this.#journal.datasync()
-    await syncFolder(this.path)
+    const journal = await open(this.#journalPath, 'a', mode)
+    try {
+      await adoptOwner(journal, this.#snapshotStats)
+      await journal.truncate(this.#journalBytes)
+      await journal.datasync()
+      await syncFolder(this.path)
+    } catch (error) {
+      await journal.close()
+      throw error
+    }
+    this.#journal = journal
   }
 
-  /** Appends to the journal; resolves when that is on disk, and the files are in order. */
+  /** Never rejects: what counts was synced. */
+  async #closeJournal(): Promise<void> {
+    const journal = this.#journal
+    this.#journal = undefined
+    await journal?.close().catch(() => {})
+  }
+
+  /**
+   * Appends to the journal; resolves when that is on disk, and the files are in order. Cuts off a
+   * write that failed.
+   */
   async #write(bytes: Buffer): Promise<void> {
-    if (!this.#journal) throw new Error('the journal is not open')
+    const journal = this.#journal
+    if (!journal) throw new Error('the journal is not open')
     let at = 0
-    while (at < bytes.length) {
-      const { bytesWritten } = await this.#journal.write(bytes, at) // may write a part
-      this.#journalSize += bytesWritten
-      at += bytesWritten
+    try {
+      while (at < bytes.length) at += (await journal.write(bytes, at)).bytesWritten
+      const size = this.#journalBytes + bytes.length
+      const [isInOrder] = await Promise.all([this.#isInOrder(size), journal.datasync()])
+      if (!isInOrder) throw new Error('the files are not as this server left them')
+    } catch (error) {
+      await this.#cutOff(bytes.subarray(0, at)).catch(() => {})
+      throw error
     }
-    const [isInOrder] = await Promise.all([this.#isInOrder(), this.#journal.datasync()])
-    if (!isInOrder) throw new Error('the files are not as this server left them')
+  }
+
+  /** Cuts off the last write. If that fails, only a fold can put the files in order. */
+  async #cutOff(written: Buffer): Promise<void> {
+    const end = this.#journalBytes
+    const size = end + written.length
+    if (isLine(written)) this.#journalBytes = size // a restart would read it
+    try {
+      if ((await this.#journal?.stat())?.size !== size)
+        throw new Error('others wrote to the journal')
+      await this.#journal?.truncate(end)
+      this.#journalBytes = end
+      await this.#journal?.datasync()
+    } catch (error) {
+      await this.#closeJournal()
+      throw error
+    }
   }
 
   /** Whether both files are in place, and as this server left them. */
-  async #isInOrder(): Promise<boolean> {
+  async #isInOrder(journalBytes: number): Promise<boolean> {
     const statsOf = (path: string) => lstat(path).catch(ignoreMissing)
-    const paths = [this.path, this.#journalPath]
-    const [snapshot, journal] = await Promise.all(paths.map(statsOf))
-    // If our journal was replaced, the file at its path does not grow with our writes.
-    const isWhole = journal?.size === this.#journalSize && !this.#isHalfPlaced
+    const [own, journal, snapshot] = await Promise.all([
+      this.#journal?.stat(),
+      ...[this.#journalPath, this.path].map(statsOf),
+    ])
+    const isWhole = own?.size === journalBytes && isSame(journal, own)
     return isWhole && isSame(snapshot, this.#snapshotStats)
   }
-
-  /** Keeps somebody else's file under another name. */
-  async #keepForeign(): Promise<void> {
-    const found = await lstat(this.path).catch(ignoreMissing)
-    if (!found || isSame(found, this.#snapshotStats)) return
-    const keptAs = `${this.path}.${Date.now()}`
-    // A system may refuse links to files of others.
-    await link(this.path, keptAs).catch(() => rename(this.path, keptAs))
-    this.report('warn', `${this.path} was somebody else's file: kept as ${keptAs}`)
-  }
-}
-
-function isSame(found: Stats | undefined, own: Stats | undefined): boolean {
-  const members = ['dev', 'ino', 'size', 'mtimeMs'] as const
-  return members.every((member) => found?.[member] === own?.[member])
 }

@@ -1,9 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import type { Stats } from 'node:fs'
-import { type FileHandle, open, stat, unlink } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import type { FileHandle } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-import { hasCode, messageOf } from '../guards.ts'
+import { messageOf } from '../guards.ts'
 import { type Parsed, parseJson, parseJsonBytes, valueOrThrow } from '../pets/json.ts'
 import { isPetStatus, petOrThrow } from '../pets/pet.ts'
 import { type Draft, draftOf, type MemoryStore } from '../pets/store.ts'
@@ -18,32 +16,13 @@ const CATEGORY_ID = String.raw`"categoryId":(?:0|-?[1-9]\d{0,17})`
 const CANONICAL_PET = new RegExp(
   String.raw`^\{"id":([1-9]\d{0,14}),${NAME},${CATEGORY_ID}(?:,"status":"(\w+)")?\}$`,
 )
+const DAMAGED =
+  'it is damaged, and not by a power cut, which can only tear the last one: restore the journal'
 // Small enough that a piece dies in V8's young generation.
 const PIECE_CHARACTERS = 2 ** 16
 
-/** Writes a new file with these pets. If that fails, no part of it is left. */
-export async function writeSnapshot(
-  path: string,
-  mode: number | undefined,
-  pets: Iterable<string>,
-): Promise<Stats> {
-  await unlink(path).catch(ignoreMissing)
-  const handle = await open(path, 'wx', mode)
-  try {
-    if (mode !== undefined) await handle.chmod(mode) // open() applies the umask
-    for (const piece of snapshotPieces(pets)) await handle.appendFile(piece)
-    await handle.sync()
-    return await handle.stat()
-  } catch (error) {
-    await unlink(path).catch(() => {})
-    throw error
-  } finally {
-    await handle.close()
-  }
-}
-
 /** A JSON array with one pet per line, in pieces. */
-function* snapshotPieces(pets: Iterable<string>): Generator<string> {
+export function* snapshotPieces(pets: Iterable<string>): Generator<string> {
   let piece = '['
   let separator = '\n'
   for (const pet of pets) {
@@ -65,29 +44,42 @@ function withChecksum(checked: string): string {
   return `["${crc32(checked).toString(16).padStart(8, '0')}"${checked}]`
 }
 
+/** Whether a write to the journal is one that a restart would read. */
+export function isLine(bytes: Buffer): boolean {
+  return bytes.at(-1) === NEWLINE
+}
+
 /**
- * Adds the pets of a journal to those in memory; returns where its last complete line ends.
- * Skips incomplete lines: at a power cut, the disk may have written a sector but not the one before
- * it, which then reads as zeros. Gaps in the ids reveal missing pets.
+ * Adds the pets of a journal to those in memory. Returns where its last complete line ends, and
+ * what follows it: the last write may be torn. A write is one line, so any other line that is not
+ * as it was written is damaged.
  */
-export async function readJournal(file: FileHandle, memory: MemoryStore): Promise<number> {
+export async function readJournal(
+  file: FileHandle,
+  memory: MemoryStore,
+): Promise<{ end: number; torn: Buffer }> {
   let number = 0
-  let start = 0 // of the block
   let end = 0
+  let torn: Buffer = Buffer.alloc(0)
   for await (const block of blocksOf(file)) {
+    let start = 0 // of the line
     for (const line of linesOf(block)) {
+      if (torn.length > 0) throw new Error(`line ${number}: ${DAMAGED}`)
       number++
-      if (block[line.end] !== NEWLINE) continue
-      if (line.text !== withChecksum(line.text.slice(CHECKSUM_LENGTH, -1))) continue
+      const bytes = block.subarray(start, line.end + 1)
+      start += bytes.length
+      if (!isLine(bytes) || line.text !== withChecksum(line.text.slice(CHECKSUM_LENGTH, -1))) {
+        torn = bytes
+        continue
+      }
       withPlace(`line ${number}`, () => {
         const [, ...pets] = itemsIn(parseJson(line.text))
         for (const pet of pets) keepNext(memory, readDraft(pet))
       })
-      end = start + line.end + 1
+      end += bytes.length
     }
-    start += block.length
   }
-  return end
+  return { end, torn }
 }
 
 function keepNext(memory: MemoryStore, pet: Draft): void {
@@ -191,33 +183,4 @@ async function* blocksOf(file: FileHandle): AsyncGenerator<Buffer> {
     parts.push(chunk.subarray(end))
   }
   yield Buffer.concat(parts)
-}
-
-export function ignoreMissing(error: unknown): undefined {
-  if (!hasCode(error, 'ENOENT')) throw error
-}
-
-/** Reads a file if there is one. An error names it. */
-export async function readExisting(
-  path: string,
-  read: (file: FileHandle) => Promise<void>,
-): Promise<Stats | undefined> {
-  const found = await stat(path).catch(ignoreMissing)
-  if (!found) return undefined
-  if (!found.isFile()) throw new Error(`${path}: must be a regular file`) // a FIFO would never open
-  const handle = await open(path)
-  try {
-    await read(handle)
-    return found
-  } catch (error) {
-    throw new Error(`${path}: ${messageOf(error)}`)
-  } finally {
-    await handle.close()
-  }
-}
-
-/** Syncs the folder of `path`: else a power cut may undo the creation or renaming of a file. */
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(dirname(path))
-  await folder.sync().finally(() => folder.close())
 }

@@ -1,19 +1,24 @@
-import type { Stats } from 'node:fs'
-import { setTimeout } from 'node:timers' // a user's test may fake the global
+import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the global
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { messageOf } from '../guards.ts'
+import { hasCode, messageOf } from '../guards.ts'
 import type { Added, NewPet } from '../types.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
 import type { Draft, LocalStore, Report } from '../pets/store.ts'
-import { costOf, draftOf, FAILED, FULL, MemoryStore } from '../pets/store.ts'
+import { costOf, draftOf, FAILED, FULL, MemoryStore, UNKNOWN } from '../pets/store.ts'
 
-type Addition = Readonly<{ pet: NewPet; resolve: (added: Added) => void }>
+/** Additions that are written together. */
+interface Batch {
+  readonly additions: { pet: NewPet; resolve: (added: Added) => void }[]
+  bytes: number
+}
 
 // The journal of a small store is folded into the snapshot this many milliseconds after the last
 // addition, that of a larger one once it is as large as the snapshot.
 const FOLD_DELAY = 1_000
-const SMALL_BYTES = 2 ** 20
+const SMALL_BYTES = 64 * 2 ** 10
+// A batch of as many bytes takes no more additions: it is copied several times on its way.
+const MAX_BATCH_BYTES = 2 ** 20
 // A batch waits for more additions during this many turns of the event loop at most.
 const MAX_TURNS = 16
 
@@ -47,11 +52,12 @@ class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
   #memory: MemoryStore
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
-  #batch: Addition[] | undefined // takes additions until it is written, or a task is queued
+  #batch: Batch | undefined // takes additions until it is full or written, or a task is queued
+  #waitingBytes = 0 // of all additions that are not settled
   #expectedSize = 0 // of the next batch
   #isFailing = false
   #repairing: Promise<void> | undefined
-  #nextSnapshot: Promise<Stats> | undefined // being written while additions go on
+  #foldAt = 0 // bytes of the journal below which no fold is due, however small the snapshot is
   #foldTimer: NodeJS.Timeout | undefined
   #closing: Promise<void> | undefined
 
@@ -73,19 +79,37 @@ class SnapshotStore implements LocalStore {
   }
 
   add(pet: NewPet): Promise<Added> {
-    if (this.#closing) return Promise.resolve(FAILED)
+    if (this.#closing || this.#waitingBytes > this.#maxWaitingBytes) return Promise.resolve(FAILED)
+    const bytes = costOf(draftOf(this.#memory.lastId + 1, pet))
+    this.#waitingBytes += bytes
+    if (this.#waitingBytes > this.#maxWaitingBytes) {
+      const wait = `${this.#waitingBytes} bytes of pets wait to be written`
+      this.#files.report('warn', `${this.#files.path}: ${wait}: until they are, creates get 503`)
+    }
     return new Promise((resolve) => {
-      this.#batch ??= this.#openBatch() // takes more until it is written; see #enqueue()
-      this.#batch.push({ pet, resolve })
+      if (!this.#batch || this.#batch.bytes >= MAX_BATCH_BYTES) this.#batch = this.#openBatch()
+      this.#batch.additions.push({ pet, resolve })
+      this.#batch.bytes += bytes
     })
+  }
+
+  /** Clients that wait for a disk that hangs must not fill the memory. */
+  get #maxWaitingBytes(): number {
+    return Math.max(MAX_BATCH_BYTES, this.#memory.maxBytes / 4)
   }
 
   async reset(pets: readonly NewPet[]): Promise<boolean> {
     const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
-      await this.#foldAtOnce() // a crash must not leave a journal of old pets with the fresh ones
-      await this.#files.replace(fresh.values())
+      // A crash must not leave a journal of old pets with the fresh ones.
+      await this.#files.foldIfNeeded(this.values())
+      try {
+        await this.#files.replace(fresh.values(), this.values())
+      } catch (error) {
+        if (hasCode(error, 'outcome_unknown')) this.#memory = fresh // as after a restart
+        throw error
+      }
       this.#memory = fresh
     })
     return true
@@ -110,7 +134,7 @@ class SnapshotStore implements LocalStore {
   async #closeFiles(): Promise<void> {
     const { path } = this.#files
     try {
-      await this.#foldAtOnce()
+      await this.#files.foldIfNeeded(this.values())
       await this.#files.removeJournal()
     } catch (error) {
       const why = messageOf(error)
@@ -132,21 +156,21 @@ class SnapshotStore implements LocalStore {
     await done
   }
 
-  #openBatch(): Addition[] {
-    const batch: Addition[] = []
-    this.#enqueue(() => this.#write(batch)).catch(() => {
-      const reason = this.#files.mayHoldRefusedPets ? 'outcome_unknown' : 'storage_failed'
-      for (const { resolve } of batch) resolve({ ok: false, reason })
+  #openBatch(): Batch {
+    const batch: Batch = { additions: [], bytes: 0 }
+    void this.#enqueue(async () => {
+      await this.#waitForStragglers(batch)
+      if (this.#batch === batch) this.#batch = undefined
+      await this.#write(batch)
+      this.#waitingBytes -= batch.bytes
     })
     return batch
   }
 
-  async #write(batch: Addition[]): Promise<void> {
-    await this.#waitForStragglers(batch)
-    if (this.#batch === batch) this.#batch = undefined
-    const fitting: { draft: Draft; resolve: Addition['resolve'] }[] = []
+  async #write({ additions }: Batch): Promise<void> {
+    const fitting: { draft: Draft; resolve: (added: Added) => void }[] = []
     let bytes = 0
-    for (const { pet, resolve } of batch) {
+    for (const { pet, resolve } of additions) {
       const draft = draftOf(this.#memory.lastId + fitting.length + 1, pet)
       if (this.#memory.hasRoom(draft, bytes)) {
         fitting.push({ draft, resolve })
@@ -154,57 +178,56 @@ class SnapshotStore implements LocalStore {
       } else resolve(FULL)
     }
     if (fitting.length === 0) return
-    await this.#repairIfFailing()
-    await this.#files.append(fitting.map(({ draft }) => draft.json))
-    for (const { draft, resolve } of fitting) resolve(this.#memory.keep(draft))
+    const failure = await this.#append(fitting.map(({ draft }) => draft.json))
+    for (const { draft, resolve } of fitting) {
+      const added = failure === FAILED ? FAILED : this.#memory.keep(draft)
+      resolve(failure ?? added)
+    }
     // Each client that was just answered may send again; others are waiting.
-    this.#expectedSize = batch.length + (this.#batch?.length ?? 0)
-    this.#foldLater()
+    this.#expectedSize = additions.length + (this.#batch?.additions.length ?? 0)
+    if (!failure) this.#foldLater()
+  }
+
+  /** Adds to the journal. Returns UNKNOWN if that failed, but a restart would show the pets. */
+  async #append(pets: readonly string[]): Promise<Added | undefined> {
+    let end = Infinity
+    try {
+      await this.#repairIfFailing()
+      end = this.#files.journalBytes
+      await this.#files.append(pets)
+      return undefined
+    } catch (error) {
+      await this.#onFailure(error)
+      return this.#files.journalBytes > end ? UNKNOWN : FAILED
+    }
   }
 
   /** Waits briefly so that clients that were just answered can join this batch. */
-  async #waitForStragglers(batch: readonly Addition[]): Promise<void> {
+  async #waitForStragglers(batch: Batch): Promise<void> {
     for (let turn = 0; turn < MAX_TURNS && batch === this.#batch; turn++) {
-      if (batch.length >= this.#expectedSize) return
+      if (batch.additions.length >= this.#expectedSize) return
       await nextTurn()
     }
   }
 
   #foldLater(): void {
-    const { snapshotBytes, unfoldedBytes } = this.#files
-    const fold = () => this.#foldInBackground().catch(() => {}) // failures are already reported
-    if (snapshotBytes + unfoldedBytes < SMALL_BYTES) {
-      this.#foldTimer ??= setTimeout(fold, FOLD_DELAY).unref()
-      this.#foldTimer.refresh() // starts it again, even if it has fired
-    } else if (unfoldedBytes >= snapshotBytes) void fold()
+    const { snapshotBytes, journalBytes } = this.#files
+    clearTimeout(this.#foldTimer)
+    if (snapshotBytes + journalBytes < SMALL_BYTES) {
+      this.#foldTimer = setTimeout(() => void this.#fold(), FOLD_DELAY).unref()
+    } else if (journalBytes >= Math.max(snapshotBytes, this.#foldAt)) void this.#fold()
   }
 
-  /** Writes the next snapshot, during which additions go on, and puts it in place. */
-  async #foldInBackground(): Promise<void> {
-    await this.#enqueue(async () => {
-      // Not awaited: the journal can be written meanwhile.
-      this.#nextSnapshot ??= this.#files.prepare(this.values())
-    })
-    await this.#nextSnapshot?.catch(() => {}) // reported once it is to be placed
-    await this.#enqueue(() => this.#placeNext())
-  }
-
-  /** Puts the next snapshot in place, if one is being written. */
-  async #placeNext(): Promise<void> {
-    const next = this.#nextSnapshot
-    this.#nextSnapshot = undefined
-    if (next) await this.#files.place(await next)
-  }
-
-  async #foldAtOnce(): Promise<void> {
-    await this.#placeNext().catch(() => {}) // if that fails, the next line folds again
-    await this.#files.foldIfNeeded(this.values())
+  async #fold(): Promise<void> {
+    this.#foldAt = Infinity // until this one has ended
+    const done = this.#enqueue(() => this.#files.foldIfNeeded(this.values()))
+    await done.catch(() => {}) // already reported
+    this.#foldAt = 2 * this.#files.journalBytes // if it failed, the journal has to double first
   }
 
   /** Puts the files in order if anything failed. */
   async #repairIfFailing(): Promise<void> {
     if (!this.#isFailing) return
-    await this.#placeNext().catch(() => {})
     await this.#files.repair(this.values())
     this.#isFailing = false
     this.#files.report('info', `${this.#files.path} can be written again`)

@@ -19,6 +19,7 @@ export type Draft = Readonly<{ id: number; json: string; status: PetStatus | und
 
 export const FULL: Added = { ok: false, reason: 'store_full' }
 export const FAILED: Added = { ok: false, reason: 'storage_failed' }
+export const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
 // Longer JSON is a Buffer: V8 takes two bytes for each character if one is beyond Latin-1.

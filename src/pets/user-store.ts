@@ -1,7 +1,7 @@
 import type { Added, Awaitable, Store } from '../types.ts'
+import { UNKNOWN } from './store.ts'
 
 const REASONS = ['store_full', 'storage_failed', 'outcome_unknown']
-const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 
 type OnFailure = (failure: unknown) => void
 

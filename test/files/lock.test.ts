@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { Dirent, linkSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { connect, createServer, Server } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { takeLock } from '../../src/files/lock.ts'
 import { folderOf } from '../support.ts'
+import { mayMount } from '../system/packages.ts'
 
 const takeAndRelease = (file: string) => takeLock(file).then((lock) => lock.release())
 
@@ -45,6 +46,24 @@ test('one of many contenders takes a lock, even if a dead one is left', async ()
     left.close()
     assert.deepEqual(readdirSync(folder), [])
   }
+})
+
+test('sees an owner where no entry of a folder says that it is a socket, as on Deno', async (t) => {
+  t.mock.method(Dirent.prototype, 'isSocket', () => false)
+  const file = `${folderOf()}/pets`
+  const lock = await takeLock(file)
+  await assert.rejects(takeLock(file), /is in use by process/)
+  await lock.release()
+})
+
+test('removes what a kill left before the lock had its name', async () => {
+  const folder = folderOf()
+  const left = createServer().listen(`${folder}/left`)
+  await once(left, 'listening')
+  linkSync(`${folder}/left`, `${folder}/pets.lock-12345678`)
+  left.close()
+  await takeAndRelease(`${folder}/pets`)
+  assert.deepEqual(readdirSync(folder), [])
 })
 
 test('leaves a file that is not a socket alone, whatever its name', async () => {
@@ -95,8 +114,29 @@ test('an owner outlives a connection that the system refuses it', async (t) => {
 test('refuses a path that no socket can have, with the reason', async () => {
   const folder = folderOf()
   await assert.rejects(takeLock(`${folder}/none/pets`), /pets must be in a folder that exists/)
+  writeFileSync(`${folder}/file`, '')
+  await assert.rejects(takeLock(`${folder}/file/pets`), /pets must be in a folder that exists/)
   const room = 103 - Buffer.byteLength(`${folder}/.lock.12345678`)
   await takeAndRelease(`${folder}/${'x'.repeat(room)}`)
   const tooLong = takeLock(`${folder}/${'x'.repeat(room + 1)}`)
   await assert.rejects(tooLong, /^Error: .* cannot be locked: .* longer than 103 bytes$/)
+})
+
+test('says what is wrong where a folder takes no socket', async (t) => {
+  t.mock.method(Server.prototype, 'listen', function (this: Server) {
+    const error = Object.assign(new Error('listen ENOTSUP'), { code: 'ENOTSUP' })
+    process.nextTick(() => this.emit('error', error))
+    return this
+  })
+  const sentence =
+    /^Error: .* cannot be locked: its folder must be writable and take Unix sockets, .* ENOTSUP\)$/
+  await assert.rejects(takeLock(`${folderOf()}/pets`), sentence)
+})
+
+const skip = !mayMount() && 'nothing may be mounted here'
+test('says what is wrong where nothing may be written', { skip }, async (t) => {
+  const folder = folderOf()
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'tmpfs', folder])
+  t.after(() => execFileSync('umount', [folder]))
+  await assert.rejects(takeLock(`${folder}/pets`), /its folder must be writable .*EROFS/)
 })

@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
-import { open as openFile, watch } from 'node:fs/promises'
+import { type FileHandle, open as openFile, watch } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
+import { createServer } from 'node:net'
 import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
+import { hasMembers } from '../../src/guards.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
 import { folderOf, mockTimers, Random, SEED, words } from '../support.ts'
@@ -26,13 +28,14 @@ const LINES = [
 ]
 const FILE = `[\n${LINES.join(',\n')}\n]\n`
 const FAILED = { ok: false, reason: 'storage_failed' }
+const UNKNOWN = { ok: false, reason: 'outcome_unknown' }
 
 const reports = new WeakMap<LocalStore, string[]>()
 
-async function open(t: TestContext, path: string): Promise<LocalStore> {
+async function open(t: TestContext, path: string, maxBytes = 1e9): Promise<LocalStore> {
   const lines: string[] = []
   const report = (level: string, message: string) => lines.push(`${level}: ${message}`)
-  const store = await openSnapshotStore(path, 1e9, report)
+  const store = await openSnapshotStore(path, maxBytes, report)
   reports.set(store, lines)
   t.after(() => Promise.resolve(store.close()).catch(() => {}))
   return store
@@ -45,9 +48,9 @@ function filed(file?: string | Buffer, journal?: string | Buffer): string {
   return path
 }
 
-async function openFiled(t: TestContext, file?: string, journal?: string) {
+async function openFiled(t: TestContext, file?: string, journal?: string, maxBytes?: number) {
   const path = filed(file, journal)
-  return { path, store: await open(t, path) }
+  return { path, store: await open(t, path, maxBytes) }
 }
 
 function all(store: LocalStore): string[] {
@@ -67,7 +70,7 @@ function sh(folder: string, commands: string): string {
 /** Copies what a start would find if the server were killed now. */
 function copyOf(path: string): string {
   const folder = folderOf()
-  sh(dirname(path), `find . '(' -type f -o -type l ')' -exec cp -P {} '${folder}' ';'`)
+  sh(dirname(path), `find . '(' -type f -o -type l ')' -exec cp -Pp {} '${folder}' ';'`)
   return `${folder}/pets.json`
 }
 
@@ -102,6 +105,40 @@ test('folds a large journal as big as the file, and keeps what is added meanwhil
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
   await store.close()
   assert.deepEqual(all(await open(t, path)), all(store))
+})
+
+/** Counts how often FILE is begun anew. */
+async function countFolds(t: TestContext): Promise<() => number> {
+  const { mock } = t.mock.method(await prototypeOfFiles(), 'appendFile')
+  return () => mock.calls.filter((call) => `${call.arguments}`.startsWith('[')).length
+}
+
+test('a journal that is as large as the file is folded once', async (t) => {
+  const { store } = await openFiled(t)
+  const folds = await countFolds(t)
+  const first = store.add({ name: 'x'.repeat(2 ** 17), categoryId: 1 })
+  await new Promise(setImmediate)
+  const second = store.add(REX) // while the first one is written
+  await first
+  await Promise.all([second, store.add(REX)])
+  await store.add(REX)
+  assert.equal(folds(), 1)
+  await store.close()
+  assert.equal(folds(), 2)
+})
+
+test('a fold that fails is tried again when the journal is twice as large', async (t) => {
+  const { path, store } = await openFiled(t)
+  mockTimers(t, 'setTimeout') // no quiet second passes
+  const files = await prototypeOfFiles()
+  const noRoom = () => Promise.reject(Object.assign(new Error('full'), { code: 'ENOSPC' }))
+  const { mock } = t.mock.method(files, 'appendFile', noRoom)
+  const pet = { name: 'x'.repeat(2 ** 13), categoryId: 1 }
+  for (let count = 0; count < 40; count++) assert.ok((await store.add(pet)).ok)
+  assert.equal(mock.callCount(), 3) // at 64, 128 and 256 KiB
+  mock.restore()
+  while (!fs.readFileSync(path, 'utf8').includes('x')) assert.ok((await store.add(pet)).ok)
+  assert.ok(store.size <= 65)
 })
 
 const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<unknown>][] = [
@@ -228,31 +265,58 @@ const SAME_ID = `[\n${LINES[0]},\n${LINES[0]},\n${LINES[1]}\n]`
 const ON_ONE_LINE = SAME_ID.replaceAll('\n', ' ')
 const NAMELESS = `[\n${LINES[0]},\n{\n"id":2,"name":7,"categoryId":1}\n]`
 const MAX = LINES[0]?.replace('Rex', 'Max') ?? ''
-const IS_MISSING = /journal: line 2: pet 4 must come before pet 5, and is missing$/
-const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string][] = [
-  ['an empty file', '', /json: from line 1 on: Unexpected end of JSON input$/],
-  ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
-  ['a file that is cut', FILE.slice(0, -3), /json: from line 5 on: Expected/],
-  ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
-  ['a word after the array', `${FILE}end`, /json: from line 6 on: Unexpected/],
-  ['a second array', FILE + FILE, /json: from line 6 on: Unexpected/],
-  ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
-  ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
-  ['a comma after all', `${FILE.trimEnd()},\n`, /json: from line 5 on: Unexpected/],
-  ['a comma before all', FILE.replace('[', '[,'), /json: from line 1 on: it is not/],
-  ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
-  ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
-  ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
-  ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
-  ['an id again', ON_ONE_LINE, /json: from line 1 on: in item 2: the id 1 must be above 1/],
-  ['a pet that is not valid', NAMELESS, /json: from line 3 on: in item 2: name must be a string$/],
-  ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
-  ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
-  ['a journal with a gap', FILE, IS_MISSING, `x\n${journalLine(FIVE)}`],
-  ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
-  ['an item that is no pet', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
-  ['a line that is not JSON', FILE, /journal: line 1: Expected/, journalLine('{"id":4')],
-]
+const IS_MISSING = /journal: line 1: pet 4 must come before pet 5, and is missing$/
+const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
+const MORE = [...LINES, FOUR]
+const LINE = journalLine(FOUR)
+const MORE_LINES = [4, 5, 6].map((id) => journalLine(FOUR.replace('4', `${id}`))).join('')
+const isDamaged = (line: number) =>
+  new RegExp(`journal: line ${line}: it is damaged, .* which can only tear the last one: restore`)
+
+/** Text with one bit changed in each of these lines. */
+function flipped(text: string, ...lines: number[]): string {
+  const change = (line: string, at: number) => (lines.includes(at) ? line.replace('T', 'V') : line)
+  return text.split('\n').map(change).join('\n')
+}
+
+const DAMAGES: [what: string, file: string | Buffer, reason: RegExp, journal?: string | Buffer][] =
+  [
+    ['an empty file', '', /json: from line 1 on: Unexpected end of JSON input$/],
+    ['an object', '{}', /json: from line 1 on: it must be a JSON array of pets$/],
+    ['a file that is cut', FILE.slice(0, -3), /json: from line 5 on: Expected/],
+    ['a second value', `${FILE}]`, /json: from line 6 on: Unexpected/],
+    ['a word after the array', `${FILE}end`, /json: from line 6 on: Unexpected/],
+    ['a second array', FILE + FILE, /json: from line 6 on: Unexpected/],
+    ['a missing comma', FILE.replace(',\n', '\n'), /json: from line 3 on: Expected/],
+    ['an item that is no pet', '[\n1,\n2]', /json: line 2: a pet must be an object$/],
+    ['a comma after all', `${FILE.trimEnd()},\n`, /json: from line 5 on: Unexpected/],
+    ['a comma before all', FILE.replace('[', '[,'), /json: from line 1 on: it is not/],
+    ['a last comma', `[\n${LINES[0]},\n]`, /json: from line 3 on: it is not valid JSON$/],
+    ['a pet without id', '[{"name":"","categoryId":1}]', ID_RULE],
+    ['an id that is too great', '[{"id":1000000000000000,"name":"","categoryId":1}]', ID_RULE],
+    ['an id again on a line', SAME_ID, /json: line 3: the id 1 must be above 1, the one before$/],
+    ['an id again', ON_ONE_LINE, /json: from line 1 on: in item 2: the id 1 must be above 1/],
+    [
+      'a pet that is not valid',
+      NAMELESS,
+      /json: from line 3 on: in item 2: name must be a string$/,
+    ],
+    ['bytes that are not UTF-8', NOT_UTF8, /json: from line 1 on: it is not valid UTF-8$/],
+    ['a line that is not UTF-8', NOT_UTF8_LINES, /json: from line 2 on: it is not valid UTF-8$/],
+    ['a journal with a gap', FILE, IS_MISSING, journalLine(FIVE)],
+    ['another pet', FILE, /journal: line 1: pet 1 differs from before$/, journalLine(MAX)],
+    ['an item that is no pet', FILE, /journal: line 1: name is required/, journalLine('{"id":4}')],
+    ['a line that is not JSON', FILE, /journal: line 1: Expected/, journalLine('{"id":4')],
+    // A write is one line, so a power cut cannot do these.
+    ['a damaged line before another', FILE, isDamaged(1), `["00000000",${FOUR}]\n${LINE}`],
+    ['zeros before another line', FILE, isDamaged(1), `${'\0'.repeat(99)}\n${LINE}`],
+    ['two damaged lines', FILE, isDamaged(2), `${LINE}["00000000",{}]\n["00000000",{}]\n`],
+    ['a damaged line before the start of one', FILE, isDamaged(2), `${LINE}["00000000",{}]\n["00`],
+    ['a bad bit in each of the last lines', FILE, isDamaged(2), flipped(MORE_LINES, 1, 2)],
+    ['a journal in CRLF', FILE, isDamaged(1), MORE_LINES.replaceAll('\n', '\r\n')],
+    ['a journal in UTF-16', FILE, isDamaged(1), Buffer.from(MORE_LINES, 'utf16le')],
+    ['a journal that was laid out', FILE, isDamaged(1), JSON.stringify([[1, { id: 4 }]], null, 2)],
+  ]
 for (const [what, file, reason, journal] of DAMAGES) {
   test(`refuses ${what} with the place and the reason, and touches nothing`, async (t) => {
     const path = filed(file, journal)
@@ -260,30 +324,37 @@ for (const [what, file, reason, journal] of DAMAGES) {
     const names = journal === undefined ? ['pets.json'] : ['pets.json', 'pets.json.journal']
     assert.deepEqual(fs.readdirSync(dirname(path)), names)
     assert.deepEqual(fs.readFileSync(path), Buffer.from(file))
-    if (journal !== undefined) assert.equal(fs.readFileSync(`${path}.journal`, 'utf8'), journal)
+    if (journal !== undefined)
+      assert.deepEqual(fs.readFileSync(`${path}.journal`), Buffer.from(journal))
   })
 }
 
-const FOUR = '{"id":4,"name":"Tom","categoryId":1}'
-const MORE = [...LINES, FOUR]
-const LINE = journalLine(FOUR)
-const JOURNALS: [what: string, journal: string, pets: string[], torn: number][] = [
-  ['a complete line', LINE, MORE, 0],
-  ['a line older than the file', journalLine(...LINES), LINES, 0],
-  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), MORE, 0],
-  ['zeros before old lines', `${'\0'.repeat(99)}\n${journalLine(...LINES)}`, LINES, 0],
-  ['torn lines before a complete one', `["00000000",${FOUR}]\n["\n${LINE}`, MORE, 0],
-  ['a torn line that has its newline', `${LINE}["00000000",{}]\n`, MORE, 16],
-  ['a torn line at the end', `${LINE}["00`, MORE, 4],
-  ['a line without its newline', LINE.trimEnd(), LINES, LINE.length - 1],
-  ['zeros', '\0'.repeat(5_000), LINES, 5_000],
+const JOURNALS: [what: string, journal: string, pets: string[], torn?: string][] = [
+  ['a complete line', LINE, MORE],
+  ['a line older than the file', journalLine(...LINES), LINES],
+  ['a line older in part', journalLine(LINES[2] ?? '', FOUR), MORE],
+  ['a torn line that has its newline', `${LINE}["00000000",{}]\n`, MORE, '["00000000",{}]\n'],
+  ['a bad bit in the last line', flipped(LINE, 0), LINES, flipped(LINE, 0)],
+  ['a torn line at the end', `${LINE}["00`, MORE, '["00'],
+  ['a line without its newline', LINE.trimEnd(), LINES, LINE.trimEnd()],
+  ['zeros', '\0'.repeat(5_000), LINES, '\0'.repeat(5_000)],
 ]
 for (const [what, journal, pets, torn] of JOURNALS) {
-  test(`reads a journal's complete lines, and cuts off what follows: ${what}`, async (t) => {
-    const { path, store } = await openFiled(t, FILE, journal)
+  test(`reads a journal's complete lines, and cuts off and keeps the rest: ${what}`, async (t) => {
+    const path = filed(FILE, journal)
+    fs.chmodSync(`${path}.journal`, 0o600)
+    const store = await open(t, path)
     assert.deepEqual(all(store), pets)
-    const cut = `warn: ${path}.journal: cut off ${torn} bytes after the last complete write`
-    assert.deepEqual(reports.get(store), torn > 0 ? [cut] : [])
+    const [kept, ...more] = fs.readdirSync(dirname(path)).filter((name) => name.includes('.torn-'))
+    assert.deepEqual(more, [])
+    if (torn === undefined) assert.deepEqual([kept, reports.get(store)], [undefined, []])
+    else {
+      const keptAs = `${dirname(path)}/${kept}`
+      assert.equal(fs.readFileSync(keptAs, 'utf8'), torn)
+      assert.equal(fs.statSync(keptAs).mode & 0o777, 0o600)
+      const cut = `cut off ${torn.length} bytes after the last complete write, kept as ${keptAs}`
+      assert.deepEqual(reports.get(store), [`warn: ${path}.journal: ${cut}`])
+    }
     await store.add(REX)
     await store.close()
     assert.deepEqual(all(await open(t, path)).slice(0, -1), pets)
@@ -304,9 +375,11 @@ test(`reads a journal up to a cut or changed byte, or refuses it (SEED=${SEED})`
     fs.writeFileSync(`${path}.journal`, changed)
     const isIn = whole.subarray(0, at).toString('latin1').split('\n').length - 1
     const store = await open(t, path).catch((error: Error) => error.message)
-    if (typeof store === 'string')
-      assert.match(store, /json\.journal: line \d+: pet \d must come before pet \d/)
-    else assert.deepEqual(all(store), pets.slice(0, isIn))
+    if (typeof store === 'string') assert.match(store, /json\.journal: line [1-9]: it is damaged/)
+    else {
+      assert.deepEqual(all(store), pets.slice(0, isIn))
+      assert.ok(changed.length < whole.length || isIn >= 7) // 7: its newline
+    }
     if (typeof store !== 'string') await store.close()
   }
 })
@@ -343,7 +416,7 @@ async function failDisk(t: TestContext, operations: Operation[], code = 'EIO', t
   return () => mocks.forEach((mock) => mock.restore())
 }
 
-async function prototypeOfFiles() {
+async function prototypeOfFiles(): Promise<FileHandle> {
   const probe = await openFile(filed(''), 'r')
   await probe.close()
   return Object.getPrototypeOf(probe)
@@ -357,6 +430,47 @@ test('a start that cannot empty the journal leaves a store that works', async (t
   assert.equal((await store.add(REX)).ok, true)
   assert.equal(store.size, 5)
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
+})
+
+test('a start leaves a file that it can replace as it is', async (t) => {
+  const { path } = await openFiled(t, INDENTED)
+  assert.equal(fs.readFileSync(path, 'utf8'), INDENTED)
+  assert.equal(fs.existsSync(`${path}.petstore-new`), false)
+})
+
+test('an addition beyond what may wait for a disk that hangs fails at once', async (t) => {
+  const { path, store } = await openFiled(t, FILE, undefined, 4 * 2 ** 20)
+  const files = await prototypeOfFiles()
+  let release = () => {}
+  const released = new Promise<void>((resolve) => (release = resolve))
+  t.mock.method(files, 'datasync', () => released)
+  const big = { name: 'x'.repeat(2 ** 16), categoryId: 1 }
+  let refused = 0
+  const adding = Array.from({ length: 100 }, async () => {
+    const added = await store.add(big)
+    if (!added.ok) refused++
+    return added
+  })
+  while (refused === 0) await new Promise(setImmediate)
+  release()
+  const added = await Promise.all(adding)
+  assert.equal(refused, 84) // 16 of them take more than 1 MiB, a quarter of what the store may take
+  assert.deepEqual(added.slice(16), Array(84).fill(FAILED))
+  assert.equal(store.size, 3 + 16)
+  assert.match(`${reports.get(store)}`, /^warn: .*json: 10\d+ bytes of pets wait to be written/)
+  assert.equal((await store.add(big)).ok, true)
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
+})
+
+test('additions that waited are written in lines of about a MiB', async (t) => {
+  const { path, store } = await openFiled(t)
+  const big = { name: 'x'.repeat(2 ** 17), categoryId: 1 }
+  const adding = Array.from({ length: 40 }, () => store.add(big))
+  await adding[38]
+  const lines = fs.readFileSync(`${path}.journal`, 'utf8').trimEnd().split('\n')
+  assert.ok(lines.length > 1)
+  for (const line of lines) assert.ok(line.length < 1.2 * 2 ** 20, `${line.length}`)
+  await Promise.all(adding)
 })
 
 // decisions.test.ts has one whose folder is away.
@@ -391,37 +505,41 @@ for (const [what, code, ...operations] of OUTAGES) {
   })
 }
 
-test('says that a pet may have been added while it cannot be cut off the journal', async (t) => {
+test('says that a pet may have been added where it cannot be cut off, and shows it', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   const end = await failDisk(t, ['datasync', 'truncate', 'sync'])
-  assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
+  assert.deepEqual(await store.add(REX), UNKNOWN)
+  assert.equal(store.size, 4)
+  assert.deepEqual(await store.add(REX), FAILED) // never written
   const copy = copyOf(path)
   end()
-  const restarted = await open(t, copy)
-  assert.equal(restarted.size, 4)
-  await restarted.close()
+  assert.deepEqual(all(await open(t, copy)), all(store))
   assert.equal(await store.isWritable(), true)
-  assert.deepEqual(all(await open(t, copyOf(path))), LINES)
   assert.ok((await store.add(REX)).ok)
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
   await failDisk(t, ['truncate', 'sync'])
   await assert.rejects(async () => store.reset([]), /EIO/)
   assert.deepEqual(await store.add(REX), FAILED) // never written
 })
 
-test('says that a pet may have been added while the journal cannot be removed', async (t) => {
-  const { store } = await openFiled(t, FILE)
-  await failDisk(t, ['datasync', 'truncate'])
+test('says that a pet may have been added where the journal cannot be removed', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  const end = await failDisk(t, ['datasync', 'truncate'])
   const { unlink } = fs.promises
   const { mock } = t.mock.method(fs.promises, 'unlink', async (path: string) => {
     if (path.endsWith('.journal')) throw new Error('it fails')
     await unlink(path)
   })
-  syncBuiltinESMExports()
-  t.after(() => {
+  const restore = () => {
     mock.restore()
     syncBuiltinESMExports()
-  })
-  assert.deepEqual(await store.add(REX), { ok: false, reason: 'outcome_unknown' })
+  }
+  syncBuiltinESMExports()
+  t.after(restore)
+  assert.deepEqual(await store.add(REX), UNKNOWN)
+  end()
+  restore()
+  assert.deepEqual(all(await open(t, copyOf(path))), all(store))
 })
 
 test('leaves no part of a snapshot on a full disk, and goes on to add pets', async (t) => {
@@ -460,6 +578,10 @@ const STRANGERS: [deed: string, commands: string, isKept?: true][] = [
   ['adds to the journal', 'echo theirs >> pets.json.journal'],
   ['replaces the journal', 'echo theirs > x; mv x pets.json.journal'],
   ['replaces the journal by a copy', 'cp pets.json.journal x; mv x pets.json.journal'],
+  [
+    'replaces the journal by one of the size that it is to have',
+    'cat pets.json.journal > x; tail -n 1 pets.json.journal >> x; mv x pets.json.journal',
+  ],
   ['moves the journal, and leaves a link', 'mv pets.json.journal x; ln -s x pets.json.journal'],
   ['replaces the journal by a pipe', 'rm pets.json.journal; mkfifo pets.json.journal'],
   ['removes all', 'rm pets.json pets.json.journal'],
@@ -553,6 +675,54 @@ test('a store whose lock is removed while it writes the file does not place it',
   assert.equal(fs.readFileSync(path, 'utf8'), FILE)
 })
 
+test('a new file that somebody cuts before it is in place is not put there', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  const files = await prototypeOfFiles()
+  const { sync } = files
+  async function syncAndCut(this: typeof files) {
+    await sync.call(this)
+    fs.truncateSync(`${path}.petstore-new`, 9)
+  }
+  t.mock.method(files, 'sync', syncAndCut, { times: 1 })
+  await assert.rejects(async () => store.reset([]), /somebody changed .*petstore-new$/)
+  assert.equal(fs.readFileSync(path, 'utf8'), FILE)
+})
+
+type StatsOf = typeof fs.promises.lstat
+/** Changes the stats of all files. */
+function mockStats(t: TestContext, change: (stats: fs.Stats) => Partial<fs.Stats>) {
+  for (const name of ['stat', 'lstat'] as const) {
+    const statsOf: StatsOf = fs.promises[name]
+    const changed = async (path: string) => {
+      const stats = await statsOf(path)
+      return Object.assign(stats, change(stats))
+    }
+    const { mock } = t.mock.method(fs.promises, name, changed)
+    t.after(() => {
+      mock.restore()
+      syncBuiltinESMExports()
+    })
+  }
+  syncBuiltinESMExports()
+}
+
+test('works where a file has another inode each time, as on some FUSE disks', async (t) => {
+  let ino = 0
+  mockStats(t, () => ({ ino: ino++, dev: ino++ }))
+  const { path, store } = await openFiled(t, FILE)
+  assert.equal((await store.add(REX)).ok, true)
+  await store.close()
+  assert.equal((await open(t, path)).size, 4)
+  assert.doesNotMatch(`${fs.readdirSync(dirname(path))}`, /json\.\d/) // kept as a foreign one
+})
+
+test('refuses a file that has another time each time', async (t) => {
+  let mtimeMs = 0
+  mockStats(t, () => ({ mtimeMs: mtimeMs++ }))
+  const sentence = /json must be on a file system whose sizes and times are stable$/
+  await assert.rejects(open(t, filed(FILE)), sentence)
+})
+
 test('a reset replaces the file whole, and leaves no replaced one open', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   let left = 20
@@ -591,7 +761,9 @@ test('a close waits for additions; if it fails, it says so and keeps the journal
   const end = await failDisk(t, ['sync'])
   await assert.rejects(async () => store.close(), /not be completed; keep .*\.journal with it: EIO/)
   end()
-  assert.equal(written.calls[0]?.this.fd, -1) // the journal is closed
+  const journal = written.calls[0]?.this
+  assert.ok(hasMembers(journal))
+  assert.equal(journal['fd'], -1) // it is closed
   assert.equal((await adding).ok, true)
   assert.deepEqual(await store.add(REX), FAILED)
   await assert.rejects(async () => store.reset([]), /the store is closed$/)
@@ -683,11 +855,50 @@ test('keeps a read-only file, and writes a journal next to it', rootOnly, async 
   })
 })
 
-test('refuses a file in a sticky folder that another user owns', rootOnly, async (t) => {
+for (const how of ['stopped', 'killed']) {
+  test(`a user's file is still theirs after root used it and was ${how}`, rootOnly, async (t) => {
+    const path = shared()
+    fs.chmodSync(path, 0o600)
+    fs.chownSync(path, NOBODY, NOBODY)
+    const store = await open(t, path)
+    await store.reset(PETS)
+    await store.add(REX)
+    if (how === 'stopped') await store.close()
+    const pets = all(store)
+    const left = how === 'stopped' ? path : copyOf(path)
+    fs.chmodSync(dirname(left), 0o777)
+    await asNobody(left, async () => {
+      const theirs = await open(t, left)
+      assert.deepEqual(all(theirs), pets)
+      assert.equal((await theirs.add(REX)).ok, true)
+      await theirs.close()
+    })
+  })
+}
+
+test("starts next to another user's dead lock, which it may not remove", rootOnly, async (t) => {
   const path = shared()
+  fs.chownSync(path, NOBODY, NOBODY)
   fs.chmodSync(dirname(path), 0o1777)
-  await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
+  const server = createServer().listen(`${path}.x`)
+  await once(server, 'listening')
+  fs.chmodSync(`${path}.x`, 0o666)
+  for (const name of ['lock.0', 'lock-0']) fs.linkSync(`${path}.x`, `${path}.${name}`)
+  server.close()
+  await asNobody(path, async () => (await open(t, path)).close())
+  await (await open(t, path)).close()
+  assert.deepEqual(fs.readdirSync(dirname(path)), ['pets.json'])
 })
+
+for (const mode of [0o644, 0o666]) {
+  const what = `another user's file of mode ${mode.toString(8)} in a sticky folder`
+  test(`refuses ${what}`, rootOnly, async (t) => {
+    const path = shared()
+    fs.chmodSync(path, mode)
+    fs.chmodSync(dirname(path), 0o1777)
+    await asNobody(path, () => assertRefused(t, path, /pets\.json cannot be replaced: EPERM/))
+  })
+}
 
 test("keeps another user's file, of which there may be no link", rootOnly, async (t) => {
   const path = shared()

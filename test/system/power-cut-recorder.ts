@@ -23,14 +23,19 @@ export const stepsTaken = (): number => steps
 
 /**
  * Whether an operation should fail now: a file next to the record says which, and how often, or
- * `step 3 5`: from the third to the fifth from now on, or `step 3 Infinity`: all but of names.
+ * `step 3 5 7 7`: from the third to the fifth from now on, and the seventh.
  */
 function fails(what: string): boolean {
-  const [list = '', first, last] = fs.readFileSync(`${RECORD}.fail`, 'utf8').split(' ')
+  const [list = '', ...numbers] = fs.readFileSync(`${RECORD}.fail`, 'utf8').split(' ')
   if (list !== 'step') steps = 0
-  else if (what === 'kill' || (what === 'name' && last === 'Infinity')) return false
-  else return ++steps >= Number(first) && steps <= Number(last)
-  return list.split(',').includes(what) && Math.random() < Number(first)
+  else if (what === 'kill') return false
+  else return isWithin(++steps, numbers.map(Number))
+  return list.split(',').includes(what) && Math.random() < Number(numbers[0])
+}
+
+function isWithin(step: number, [first = Infinity, last = 0, ...more]: number[]): boolean {
+  if (first <= step && step <= last) return true
+  return more.length > 0 && isWithin(step, more)
 }
 
 function note(event: Event): void {
