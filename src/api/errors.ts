@@ -38,7 +38,7 @@ type ErrorName =
   | 'noOrders'
   | 'notStored'
   | 'outcomeUnknown'
-  | 'noStore'
+  | 'storeUnavailable'
   | 'draining'
   | 'storeFull'
   | 'noRoomForStore'
@@ -81,7 +81,7 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
     [],
     'outcome_unknown',
   ],
-  noStore: [503, 'The store cannot be used: try again'],
+  storeUnavailable: [503, 'The store cannot be used: try again'],
   draining: [503, 'The server is stopping', [], 'not_ready'],
   storeFull: [507, 'The store has no room for this pet'],
   noRoomForStore: [507, 'The server has no room for the store of another key'],

@@ -38,7 +38,7 @@ export function listPets(context: Context): Handler {
 /** Responds to what a store returns, at once unless that is a promise. */
 function respondWith<T>(value: Awaitable<T>, respond: (value: T) => Reply): Awaitable<Reply> {
   if (!(value instanceof Promise)) return respond(value)
-  return value.then(respond, () => refuse('noStore'))
+  return value.then(respond, () => refuse('storeUnavailable'))
 }
 
 export function createPet(context: Context): Handler {
@@ -92,6 +92,6 @@ export function livez(): Handler {
 export function readyz(context: Context): Handler {
   return async () => {
     if (context.state !== 'serving') return refuse('draining')
-    return (await context.store.isWritable()) ? OK : refuse('noStore')
+    return (await context.store.isWritable()) ? OK : refuse('storeUnavailable')
   }
 }

@@ -6,6 +6,7 @@ const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
 
 const MAX_QUERIES = 500
+const MAX_LENGTH = 100 // characters of a query that is cached: longer than any useful one
 
 // Parsing a query costs more than building its page.
 const cache = new Map<string, Parsed<PageQuery>>()
@@ -15,6 +16,7 @@ export function readListQuery(query: string): Parsed<PageQuery> {
   const cached = cache.get(query)
   if (cached) return cached
   const result = parseListQuery(query)
+  if (query.length > MAX_LENGTH) return result
   if (cache.size === MAX_QUERIES) cache.clear()
   cache.set(query, result)
   return result

@@ -33,7 +33,7 @@ function runWithTsx() {
   const args = ['--import', tsx, MAIN, ...process.argv.slice(2)]
   const child = spawn(process.execPath, args, { stdio: 'inherit' })
   process.on('SIGINT', () => {}) // a terminal sends it to the child, too
-  process.on('SIGTERM', () => child.kill('SIGTERM'))
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('exit', (status) => {
     process.exitCode = status ?? 1
   })

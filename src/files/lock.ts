@@ -56,7 +56,8 @@ export async function takeLock(file: string): Promise<Lock> {
     await once(server, 'listening')
     server.unref() // it is the listener that keeps the process running
     server.on('error', () => {}) // a connection that the system refuses must not end the owner
-    // Between bind and listen, others would have taken it for dead; an owner of the lock may have.
+    // Under its own name only now: between bind and listen, others would have taken it for dead. If
+    // it is gone (ENOENT), the owner of the lock has removed it, so there is one.
     await rename(unready, own).catch((error) => {
       throw hasCode(error, 'ENOENT') ? new Error(`${file} is in use by ${SILENT}`) : error
     })

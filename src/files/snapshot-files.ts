@@ -15,7 +15,7 @@ import {
 } from './disk.ts'
 import { type Lock, takeLock } from './lock.ts'
 import {
-  isLine,
+  endsLine,
   journalLine,
   readJournal,
   readSnapshot,
@@ -70,10 +70,11 @@ export class SnapshotFiles {
       await keepTorn(this.#journalPath, journal.content.torn, journal.stats, this.report)
     }
     try {
-      const isFolded =
+      // Otherwise a fold proves that FILE can be replaced.
+      const needsNoFold =
         this.#journalBytes === 0 &&
         (await isReplaceable(this.path, this.#newPath, this.#snapshotStats))
-      await (isFolded ? this.#renewJournal() : this.fold(memory.values()))
+      await (needsNoFold ? this.#renewJournal() : this.fold(memory.values()))
     } catch (error) {
       await unlink(this.#newPath).catch(() => {})
       const why = `${this.path} cannot be replaced: ${messageOf(error)}`
@@ -130,8 +131,8 @@ export class SnapshotFiles {
 
   /** Does nothing if the journal is empty and the files are in order. */
   async foldIfNeeded(pets: Iterable<string>): Promise<void> {
-    const isFolded = this.#journal !== undefined && this.#journalBytes === 0
-    if (!isFolded || !(await this.#isInOrder(0))) await this.fold(pets)
+    const isEmpty = this.#journal !== undefined && this.#journalBytes === 0
+    if (!isEmpty || !(await this.#isInOrder(0))) await this.fold(pets)
   }
 
   /** Puts the files in order after a failure, and proves that there is room. */
@@ -218,7 +219,7 @@ export class SnapshotFiles {
   async #cutOff(written: Buffer): Promise<void> {
     const end = this.#journalBytes
     const size = end + written.length
-    if (isLine(written)) this.#journalBytes = size // a restart would read it
+    if (endsLine(written)) this.#journalBytes = size // a restart would read it
     try {
       if ((await this.#journal?.stat())?.size !== size)
         throw new Error('others wrote to the journal')

@@ -45,7 +45,7 @@ function withChecksum(checked: string): string {
 }
 
 /** Whether a write to the journal is one that a restart would read. */
-export function isLine(bytes: Buffer): boolean {
+export function endsLine(bytes: Buffer): boolean {
   return bytes.at(-1) === NEWLINE
 }
 
@@ -68,7 +68,7 @@ export async function readJournal(
       number++
       const bytes = block.subarray(start, line.end + 1)
       start += bytes.length
-      if (!isLine(bytes) || line.text !== withChecksum(line.text.slice(CHECKSUM_LENGTH, -1))) {
+      if (!endsLine(bytes) || line.text !== withChecksum(line.text.slice(CHECKSUM_LENGTH, -1))) {
         torn = bytes
         continue
       }

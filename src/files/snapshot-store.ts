@@ -1,7 +1,7 @@
 import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the global
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { hasCode, messageOf } from '../guards.ts'
-import type { Added, NewPet } from '../types.ts'
+import type { Added, InitialPet, NewPet } from '../types.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
 import type { Draft, LocalStore, Report } from '../pets/store.ts'
@@ -98,7 +98,7 @@ class SnapshotStore implements LocalStore {
     return Math.max(MAX_BATCH_BYTES, this.#memory.maxBytes / 4)
   }
 
-  async reset(pets: readonly NewPet[]): Promise<boolean> {
+  async reset(pets: readonly InitialPet[]): Promise<boolean> {
     const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
     await this.#enqueue(async () => {
@@ -180,6 +180,7 @@ class SnapshotStore implements LocalStore {
     if (fitting.length === 0) return
     const failure = await this.#append(fitting.map(({ draft }) => draft.json))
     for (const { draft, resolve } of fitting) {
+      // With UNKNOWN it is kept: a restart would show it.
       const added = failure === FAILED ? FAILED : this.#memory.keep(draft)
       resolve(failure ?? added)
     }

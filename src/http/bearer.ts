@@ -40,15 +40,11 @@ export class Keyring {
   /** Replaces every key of the list in a text with `[key]`. */
   readonly redact = (text: string): string => this.#redact(text)
 
-  /**
-   * The index of the key in an `Authorization` header, or what is wrong with it.
-   *
-   * @param storeNumber Returned where any key is valid: there is no list of keys then.
-   */
-  authorize(authorization?: string, storeNumber?: number): number | Problem {
+  /** The index of the key in an `Authorization` header, or what is wrong with it. */
+  authorize(authorization?: string): number | Problem {
     const token = tokenOf(authorization)
     if (token === '') return 'noCredentials'
-    const index = this.#indexOf(token, storeNumber)
+    const index = this.#indexOf(token)
     return index ?? (isApiKey(token) ? 'invalidToken' : 'malformedToken')
   }
 
@@ -62,8 +58,8 @@ export class Keyring {
     return this.isValid(token) ? token : undefined
   }
 
-  #indexOf(token: string, storeNumber = 0): number | undefined {
-    if (this.isAnyKeyValid) return isApiKey(token) ? storeNumber : undefined
+  #indexOf(token: string): number | undefined {
+    if (this.isAnyKeyValid) return isApiKey(token) ? 0 : undefined
     const entry = this.#entries.get(digestOf(token))
     const isEqual = entry && timingSafeEqual(entry.key, Buffer.from(token))
     return isEqual ? entry.index : undefined

@@ -71,8 +71,8 @@ export function respond(
     res.writeHead(status, headersOf(reply, bytes, echoed))
     res.end(body && Buffer.from(body))
   }
-  // Close the connection, or a client of HTTP/1.1 waits for the rest. A user's server may have been
-  // given a Duplex, which has no destroySoon().
+  // Close the connection, or a client of HTTP/1.1 waits for the rest. Our own lingers: see
+  // Connection. A user's server may have been given a Duplex, which has no destroySoon().
   if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
   return hasBody ? bytes : 0
 }

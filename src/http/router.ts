@@ -40,7 +40,11 @@ export interface Router {
   find(method: string, target: string): RouteMatch
 }
 
-export function createRouter(table: readonly Route[], base: string, place: string = base): Router {
+export function createRouter(
+  table: readonly Route[],
+  base: string,
+  place: string = base || '/',
+): Router {
   // By path, with % for its parameter: a decoded path has no bare %, only %25 and %2F.
   const resources = new Map<string, Map<string, Route>>()
   for (const route of table) {

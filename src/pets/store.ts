@@ -3,7 +3,7 @@ import { MAX_ID, petJson } from './pet.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
-/** A store of this process. Its `add` and `isWritable` never reject. Nothing calls a closed one. */
+/** A store of this process. `add` and `isWritable` never reject. Once closed, it is only read. */
 export interface LocalStore extends Store {
   readonly size: number
   readonly bytes: number

@@ -45,8 +45,12 @@ export function makeCore(
   const router = createRouter(table, basePath)
   const service: Service = {
     router,
-    authorize: ({ authorization }, method) =>
-      method === 'OPTIONS' ? undefined : keyring.authorize(authorization, storeNumber),
+    authorize({ authorization }, method) {
+      if (method === 'OPTIONS') return undefined
+      const index = keyring.authorize(authorization)
+      // Where any key is valid, there is no list of keys.
+      return keyring.isAnyKeyValid && typeof index === 'number' ? storeNumber : index
+    },
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
@@ -67,6 +71,7 @@ function reports(
     logRequest?.(request)
     recorder.add(request)
   }
+  // Routed here, too: a request is recorded as it arrives, also one that waits for another.
   const onBegin = (head: RequestHead) => {
     const { route } = router.find(head.method, head.target)
     if (!route?.isProbe) recorder.begin(head)

@@ -2,7 +2,7 @@ import { RequestRecorder } from '../fake/requests.ts'
 import { KEY_MUST_BE } from '../http/bearer.ts'
 import { redactor } from '../http/redact.ts'
 import { type Budget, MemoryStore } from '../pets/store.ts'
-import { isString, misuse } from '../rules.ts'
+import { isString, misuse, withCode } from '../rules.ts'
 import { closeCore, type Core, makeCore, type Setup } from './core.ts'
 
 /** Bytes counted for a store in addition to its pets. */
@@ -23,6 +23,10 @@ export class KeyCores implements Budget {
     this.maxBytes = setup.options.maxStore
     this.#setup = setup
     this.#newBytes = STORE_OVERHEAD + initialBytes
+    if (this.#hasRoom) return
+    const message = `the store of a key takes ${this.#newBytes} bytes`
+    const limit = `more than the ${this.maxBytes} of maxStore (--max-store)`
+    throw withCode('store_full', new RangeError(`${message}, ${limit}`))
   }
 
   /** How many pets there are. */
@@ -36,14 +40,20 @@ export class KeyCores implements Budget {
     return this.#cores.has(key)
   }
 
+  /** Whether there is room for the store of another key. */
+  get #hasRoom(): boolean {
+    return this.bytes + this.#newBytes <= this.maxBytes
+  }
+
   /** The core of a key, opened if need be; undefined if there is no room. Throws if invalid. */
   coreOf(key: string): Core | undefined {
     const { keyring, log } = this.#setup
-    const mustBe = keyring.isAnyKeyValid ? KEY_MUST_BE : 'a valid API key'
     const open = this.#cores.get(key)
     if (open) return open
-    if (!isString(key) || !keyring.isValid(key)) throw misuse(`key must be ${mustBe}`)
-    if (this.bytes + this.#newBytes <= this.maxBytes) return this.#open(key)
+    if (!isString(key) || !keyring.isValid(key)) {
+      throw misuse(`key must be ${keyring.isAnyKeyValid ? KEY_MUST_BE : 'a valid API key'}`)
+    }
+    if (this.#hasRoom) return this.#open(key)
     log.count('warn', 'requests with a new key refused, because its store has no room')
     return undefined
   }

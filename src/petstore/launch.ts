@@ -82,7 +82,7 @@ async function listen(setup: Setup, limits: Limits, report: Report): Promise<Par
   const parts = makeParts(setup, store)
   const server = makeServer(parts, parts.core.service, limits)
   try {
-    // For an empty snapshot. Memory has its pets already; a user's store fills itself on first use.
+    // Fills an empty snapshot, and by this first use a user's store. Memory has its pets already.
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
     const controls = await startControls(parts, limits)
@@ -124,7 +124,8 @@ function makeParts(setup: Setup, store: AnyStore): Parts {
     const recorder = new RequestRecorder(options.maxRequests, redact)
     return { ...setup, core: makeCore(setup, store, recorder, redact) }
   }
-  // The core of requests without a valid key. They are not recorded: a petstore shows its key's.
+  // The core of requests without a valid key. They are not recorded: a petstore shows its key's. Its
+  // store is only measured: each key's begins like it.
   const keyless = makeCore(setup, store, new RequestRecorder(0, redact), redact)
   const keyCores = new KeyCores(setup, store.bytes ?? 0)
   const full = fullService(keyless)

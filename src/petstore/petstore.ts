@@ -48,7 +48,8 @@ export class PetstoreHandle implements Petstore {
     this.#parts = parts
     this.#own = own
     this.#fetch = createFetch(parts.core.service)
-    // Of its own, so that `{ ...petstore }` has them; getters, because replaceKeys() changes them.
+    // Of its own, so that a copy, `fetch(url, { ...petstore, method })`, sends the key; getters,
+    // because replaceKeys() changes them.
     const getKey = () => own?.key ?? parts.keyring.firstKey
     const getHeaders = () => ({ authorization: `Bearer ${getKey()}` })
     Object.defineProperty(this, 'apiKey', { get: getKey, enumerable: true })
@@ -67,7 +68,10 @@ export class PetstoreHandle implements Petstore {
     throw withCode('store_full', new RangeError(ERRORS.noRoomForStore[1]))
   }
 
-  /** What it shows. The petstore of all keys acts for the first one. */
+  /**
+   * The core that this handle reads and writes: its own key's or, for the petstore of all keys, the
+   * first key's, whose store this opens if need be.
+   */
   #core(): Core {
     return this.#own?.core ?? this.#coreOf(this.apiKey)
   }

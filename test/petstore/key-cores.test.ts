@@ -271,15 +271,13 @@ describe('where the stores share --max-store', () => {
     await list(petstore, 'the-key-of-cleo', 200)
   })
 
-  test('a new store has room for its initial pets, one byte less refuses it', async (t) => {
+  test('a start is refused where not even one store has room', async (t) => {
     const bytes = STORE_BYTES + BYTES_OF_REX
-    for (const [maxStore, status] of [
-      [bytes, 200],
-      [bytes - 1, 507],
-    ] as const) {
-      const petstore = await shared(t, { pets: [REX], maxStore })
-      await list(petstore, ANN, status)
-    }
+    await list(await shared(t, { pets: [REX], maxStore: bytes }), ANN, 200)
+    const limit = `more than the ${bytes - 1} of maxStore (--max-store)`
+    const message = `the store of a key takes ${bytes} bytes, ${limit}`
+    const tooSmall = shared(t, { pets: [REX], maxStore: bytes - 1 })
+    await assert.rejects(tooSmall, { name: 'RangeError', code: 'store_full', message })
   })
 })
 
