@@ -124,8 +124,8 @@ function makeParts(setup: Setup, store: AnyStore): Parts {
     const recorder = new RequestRecorder(options.maxRequests, redact)
     return { ...setup, core: makeCore(setup, store, recorder, redact) }
   }
-  // The core of requests without a valid key. They are not recorded: a petstore shows its key's. Its
-  // store is only measured: each key's begins like it.
+  // The core of requests without a valid key. They are not recorded: a petstore shows its key's.
+  // Its store is only measured: each key's begins like it.
   const keyless = makeCore(setup, store, new RequestRecorder(0, redact), redact)
   const keyCores = new KeyCores(setup, store.bytes ?? 0)
   const full = fullService(keyless)
