@@ -1,5 +1,5 @@
 import type { Added, InitialPet, NewPet, Page, PageQuery, PetStatus, Store } from '../types.ts'
-import { MAX_ID, petJson } from './pet.ts'
+import { MAX_ID, PET_STATUSES, petJson } from './pet.ts'
 
 export type Report = (level: 'info' | 'warn' | 'error', message: string) => void
 
@@ -22,8 +22,9 @@ export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 export const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
-// Longer JSON is a Buffer: V8 takes two bytes for each character if one is beyond Latin-1.
-const LONG = 1_000 // characters
+const LONG = 1_000 // bytes of JSON
+const MARK = ' ' // precedes UTF-8 in a Latin-1 string: the JSON of a pet begins with a brace
+const LISTS = ['all', ...PET_STATUSES] as const
 const MAX_CACHED_PAGES = 500
 /** Characters of a page that is cached. */
 const MAX_PAGE_LENGTH = 16 * 2 ** 10
@@ -34,12 +35,75 @@ export interface Budget {
   bytes: number
 }
 
+/**
+ * JSON in as many bytes as are counted for it. V8 takes two for each character of a string if one
+ * is beyond Latin-1, and a small Buffer takes more than it holds.
+ */
+type Kept = string | Buffer
+
+function pack(json: string): Kept {
+  const bytes = Buffer.byteLength(json)
+  if (bytes > LONG) {
+    const buffer = Buffer.allocUnsafeSlow(bytes) // Buffer.from() may keep a whole pool alive
+    buffer.write(json)
+    return buffer
+  }
+  // A copy, even if it is ASCII: it may be part of a longer string, or of one that is not.
+  return Buffer.from(bytes === json.length ? json : MARK + json).toString('latin1')
+}
+
+function unpack(kept: Kept): string {
+  if (typeof kept !== 'string') return kept.toString()
+  return kept.startsWith(MARK) ? Buffer.from(kept, 'latin1').toString('utf8', 1) : kept
+}
+
+/** Pets in ascending order of id. */
+interface Pets {
+  readonly kept: Kept[]
+  readonly ids: Record<PetStatus | 'all', number[]> // `all` is parallel to `kept`
+  bytes: number // counted for them
+}
+
+function noPets(): Pets {
+  return { kept: [], ids: { all: [], available: [], pending: [], sold: [] }, bytes: 0 }
+}
+
+/** Copies the lists, and no pet. */
+function copyOf({ kept, ids, bytes }: Pets): Pets {
+  const copy = noPets()
+  for (const name of LISTS) copy.ids[name] = ids[name].slice()
+  return { ...copy, kept: kept.slice(), bytes }
+}
+
+/** @throws Error if its id is not above all others. */
+function append({ kept, ids }: Pets, { id, json, status }: Draft): void {
+  const lastId = ids.all.at(-1) ?? 0
+  if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
+  kept.push(pack(json))
+  ids.all.push(id)
+  if (status) ids[status].push(id)
+}
+
+// Every store of a key, and every reset, begins with the same array: its pets are packed once.
+const packed = new WeakMap<readonly InitialPet[], Pets>()
+
+function packAll(pets: readonly InitialPet[]): Pets {
+  const known = packed.get(pets)
+  if (known) return known
+  const all = noPets()
+  for (const pet of pets) {
+    const draft = draftOf(pet.id ?? (all.ids.all.at(-1) ?? 0) + 1, pet)
+    append(all, draft)
+    all.bytes += costOf(draft)
+  }
+  packed.set(pets, all)
+  return all
+}
+
 /** Keeps pets in memory. They are immutable, so each is serialized once. */
 export class MemoryStore implements LocalStore {
-  bytes = 0
   #report: Report | undefined
-  #pets = new Map<number, string | Buffer>() // JSON; if it is long, as UTF-8 outside V8's heap
-  #ids: Record<PetStatus | 'all', number[]> = { all: [], available: [], pending: [], sold: [] }
+  #pets: Pets = noPets()
   readonly #pages = new Map<string, Page>() // by query. Not the last page: it can change
   readonly #cachesPages: boolean
   readonly #budget: Budget
@@ -55,7 +119,11 @@ export class MemoryStore implements LocalStore {
   }
 
   get size(): number {
-    return this.#pets.size
+    return this.#pets.kept.length
+  }
+
+  get bytes(): number {
+    return this.#pets.bytes
   }
 
   get maxBytes(): number {
@@ -64,15 +132,18 @@ export class MemoryStore implements LocalStore {
 
   /** The greatest id so far; 0 if there is none. */
   get lastId(): number {
-    return this.#ids.all.at(-1) ?? 0
+    return this.#pets.ids.all.at(-1) ?? 0
   }
 
   get(id: number): string | undefined {
-    return this.#pets.get(id)?.toString()
+    const { kept, ids } = this.#pets
+    const at = firstAbove(ids.all, id - 1)
+    const one = ids.all[at] === id ? kept[at] : undefined
+    return one === undefined ? undefined : unpack(one)
   }
 
   *values(): Generator<string> {
-    for (const json of this.#pets.values()) yield json.toString()
+    for (const one of this.#pets.kept) yield unpack(one)
   }
 
   page(query: PageQuery): Page {
@@ -80,7 +151,7 @@ export class MemoryStore implements LocalStore {
     const key = `${status} ${limit} ${after}`
     const cached = this.#pages.get(key)
     if (cached) return cached
-    const ids = this.#ids[status]
+    const ids = this.#pets.ids[status]
     const first = firstAbove(ids, after)
     const pageIds = ids.slice(first, first + limit)
     const json = `[${pageIds.map((id) => this.get(id)).join(',')}]`
@@ -96,10 +167,7 @@ export class MemoryStore implements LocalStore {
   }
 
   add(pet: NewPet): Added {
-    return this.#append(draftOf(this.lastId + 1, pet))
-  }
-
-  #append(draft: Draft): Added {
+    const draft = draftOf(this.lastId + 1, pet)
     return this.hasRoom(draft) ? this.keep(draft) : FULL
   }
 
@@ -115,28 +183,17 @@ export class MemoryStore implements LocalStore {
    * @throws Error if its id is not above all others.
    */
   keep(draft: Draft): Added {
-    const { id, json, status } = draft
-    const { lastId } = this
-    if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
-    this.#pets.set(id, json.length > LONG ? Buffer.from(json) : json)
-    this.#ids.all.push(id)
-    if (status) this.#ids[status].push(id)
+    append(this.#pets, draft)
     this.#grow(costOf(draft))
-    return { ok: true, id, json }
+    return { ok: true, id: draft.id, json: draft.json }
   }
 
   reset(pets: readonly InitialPet[]): boolean {
-    // Filled next to the old pets, which stay if the new ones do not fit.
-    const { maxBytes } = this
-    const withoutOld = { maxBytes, bytes: this.#budget.bytes - this.bytes }
-    const fresh = new MemoryStore(maxBytes, undefined, withoutOld)
-    for (const pet of pets) {
-      const added = fresh.#append(draftOf(pet.id ?? fresh.lastId + 1, pet))
-      if (!added.ok) return false
-    }
-    this.#pets = fresh.#pets
-    this.#ids = fresh.#ids
+    const fresh = packAll(pets)
+    const withoutOld = this.#budget.bytes - this.bytes
+    if (withoutOld + fresh.bytes > this.maxBytes) return false
     this.#grow(fresh.bytes - this.bytes)
+    this.#pets = copyOf(fresh)
     this.#pages.clear()
     return true
   }
@@ -151,7 +208,7 @@ export class MemoryStore implements LocalStore {
   }
 
   #grow(bytes: number): void {
-    this.bytes += bytes
+    this.#pets.bytes += bytes
     this.#budget.bytes += bytes
     if (this.#budget.bytes < this.maxBytes * 0.8) return
     const limit = `80 % or more of the ${this.maxBytes} bytes of the store`
