@@ -151,7 +151,8 @@ export class RequestRecorder {
     const redact = this.#redact
     const { path, query } = readTarget(head.target)
     const operation = route?.operation ?? ''
-    const violations = [...parameterViolations(operation, query), ...memberViolations(body)]
+    const inQuery = parameterViolations(operation, query, redact)
+    const violations = [...inQuery, ...memberViolations(body, redact)]
     const headers = Object.entries(head.headers).map(([name, value]) => [
       redact(name),
       name === 'authorization' ? '[redacted]' : redact(`${value}`),
@@ -166,7 +167,7 @@ export class RequestRecorder {
       body: redact(body.toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
       duration: ms,
-      violations: violations.map(redact),
+      violations,
     }
     const size = JSON.stringify(request).length
     this.#requests.set(head, { request, size })

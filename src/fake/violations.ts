@@ -6,25 +6,34 @@ import type { OperationId } from '../types.ts'
 export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
 const LIST_PARAMETERS = ['limit', 'after', 'status'] // no other operation has any
 const KNOWN_MEMBERS = ['name', 'categoryId', 'status']
+const SHOWN_NAME = 100 // characters
 const NAME_OR_STRING_OR_BRACKET = /("[^"]*")\s*:|"[^"]*"|[[\]{}]/g
 
+type Redact = (text: string) => string
+
 /** Unknown and repeated parameters of an operation, in words. */
-export function parameterViolations(operation: string, query: string): string[] {
+export function parameterViolations(operation: string, query: string, redact: Redact): string[] {
   const known = operation === 'listPets' ? LIST_PARAMETERS : []
   const isKnown = OPERATIONS.some((name) => name === operation)
   const names = isKnown ? [...new URLSearchParams(`?${query}`).keys()] : []
-  return violationsIn('parameter', names, known)
+  return violationsIn('parameter', names, known, redact)
 }
 
 /** Unknown and repeated members of a NewPet, in words. */
-export function memberViolations(body: Buffer): string[] {
-  return violationsIn('member', membersOf(body.toString()), KNOWN_MEMBERS)
+export function memberViolations(body: Buffer, redact: Redact): string[] {
+  return violationsIn('member', membersOf(body.toString()), KNOWN_MEMBERS, redact)
 }
 
-function violationsIn(what: string, names: readonly string[], known: readonly string[]): string[] {
+function violationsIn(
+  what: string,
+  names: readonly string[],
+  known: readonly string[],
+  redact: Redact,
+): string[] {
   const violations: string[] = []
   for (const name of new Set(names)) {
-    const shown = `${what} ${JSON.stringify(name)}`
+    // Only then cut: a part of a key would not be redacted.
+    const shown = `${what} ${JSON.stringify(redact(name).slice(0, SHOWN_NAME))}`
     if (!known.includes(name)) violations.push(`unknown ${shown}`)
     else if (names.indexOf(name) < names.lastIndexOf(name)) violations.push(`repeated ${shown}`)
   }
@@ -47,14 +56,14 @@ function membersOf(json: string): string[] {
 }
 
 /** Makes operations refuse a request with a violation. */
-export function makeStrict(routes: readonly Route[], redact: (text: string) => string): void {
+export function makeStrict(routes: readonly Route[], redact: Redact): void {
   for (const route of routes) {
     const { operation, handle } = route
     route.handle = (call) => {
-      const inQuery = parameterViolations(operation, call.query).join('; ')
-      if (inQuery !== '') return refuse('badQuery', redact(inQuery))
-      const inBody = memberViolations(call.body).join('; ')
-      return inBody === '' ? handle(call) : refuse('badPet', redact(inBody))
+      const inQuery = parameterViolations(operation, call.query, redact).join('; ')
+      if (inQuery !== '') return refuse('badQuery', inQuery)
+      const inBody = memberViolations(call.body, redact).join('; ')
+      return inBody === '' ? handle(call) : refuse('badPet', inBody)
     }
   }
 }

@@ -1,3 +1,5 @@
+import { KeyFinder } from './key-finder.ts'
+
 // All that a key, as it stands or escaped, can consist of.
 const RUN = /[\w.~+/=%\\-]+/g
 const ESCAPE = /%[0-9a-f]{2}|\\u00[0-9a-f]{2}|\\\//gi
@@ -5,22 +7,15 @@ const KEY_CHARACTER = /[\w.~+/=-]/
 
 /** Replaces keys with `[key]`, in any letter case, percent-encoded or with JSON's escapes. */
 export function redactor(keys: readonly string[]): (text: string) => string {
-  const known = new Set(keys.map((key) => key.toLowerCase()))
-  const lengths = [...new Set(keys.map(({ length }) => length))].sort((a, b) => b - a)
-  const shortest = lengths.at(-1) ?? Infinity
-  // One look-up rules out most places, however many lengths the keys have.
-  const starts = new Set(Array.from(known, (key) => key.slice(0, shortest)))
+  const shortest = keys.reduce((least, { length }) => Math.min(least, length), Infinity)
+  const finder = new KeyFinder(keys.map((key) => key.toLowerCase()))
 
   function redactPlain(text: string): string {
-    const lowerCase = text.toLowerCase()
     let redacted = ''
     let end = 0 // of the latest key
-    for (let at = 0; at + shortest <= text.length; at++) {
-      if (at < end || !starts.has(lowerCase.slice(at, at + shortest))) continue
-      const length = lengths.find((one) => known.has(lowerCase.slice(at, at + one))) // the longest
-      if (!length) continue
-      redacted += `${text.slice(end, at)}[key]`
-      end = at + length
+    for (const span of finder.spansIn(text.toLowerCase())) {
+      redacted += `${text.slice(end, span.start)}[key]`
+      end = span.end
     }
     return redacted + text.slice(end)
   }

@@ -151,7 +151,7 @@ function makeServer({ options, log }: Setup, service: Service, limits: Limits): 
   return new HttpServer(service, { ...limits, maxConnections, keepAliveTimeout, unref, warn })
 }
 
-const MAX_CONTROL_BODY = 64 * 2 ** 20
+const MAX_CONTROL_BODY = 4 * 2 ** 20 // parsing it must not hold up the petstore for long
 const CONTROLS = '/ (GET / lists them)' // where they are
 
 /** Starts the test controls if they are wanted. */
