@@ -26,12 +26,16 @@ export class Connection implements ServerConnection {
   lastUse = 0 // a number that rises with each reportUse of any connection
   lastHeld = 0 // bytesHeld when Connections last counted them
   readonly #lingerTime: number
+  readonly #stallTimeout: number
+  #sent = -1 // bytes that the kernel had taken when resetIfStalled() last looked
+  #sentAt = 0 // when it first saw them, by performance.now()
 
-  constructor(socket: Socket, { keepAliveTimeout, linger }: ServerOptions, reportUse: () => void) {
+  constructor(socket: Socket, options: ServerOptions, reportUse: () => void) {
     this.socket = socket
-    this.keepAlive = keepAliveTimeout
+    this.keepAlive = options.keepAliveTimeout
     this.reportUse = reportUse
-    this.#lingerTime = linger
+    this.#lingerTime = options.linger
+    this.#stallTimeout = options.stallTimeout
     void socket.remoteAddress // node keeps it once asked for, even if the client leaves
     socket.destroySoon = () => this.linger() // node calls this after the last response
     // node resumes the socket by itself, for example after each request: pause it again. Emit
@@ -56,6 +60,25 @@ export class Connection implements ServerConnection {
 
   get isIdle(): boolean {
     return this.pending.length === 0
+  }
+
+  /** Whether it has a response that its client is slow to read, and waits for nothing else. */
+  get isUnread(): boolean {
+    return this.pending[0]?.res.writableEnded === true
+  }
+
+  /**
+   * Resets the connection if its client has read nothing of a response for stallTimeout. The
+   * timeout of a socket does not tell: whatever the client sends renews it.
+   */
+  resetIfStalled(now: number): void {
+    const sent = sentBytes(this.socket)
+    if (this.socket.writableLength === 0 || sent !== this.#sent) {
+      this.#sent = sent
+      this.#sentAt = now
+    } else if (now - this.#sentAt >= this.#stallTimeout) {
+      this.socket.resetAndDestroy() // frees the buffer of the kernel, too
+    }
   }
 
   /** Whether the last request has come: its response closes the connection. Ignore what follows. */
@@ -108,6 +131,19 @@ export class Connection implements ServerConnection {
   }
 }
 
+/** The bytes that the kernel has taken so far: socket.bytesWritten counts all that wait, too. */
+function sentBytes(socket: Socket): number {
+  const { _handle }: Socket & { _handle?: Partial<Queue> } = socket // undocumented
+  const { bytesWritten = socket.bytesWritten, writeQueueSize = socket.writableLength } =
+    _handle ?? {}
+  return bytesWritten - writeQueueSize
+}
+
+interface Queue {
+  readonly bytesWritten: number
+  readonly writeQueueSize: number
+}
+
 /**
  * The open connections by socket. Bounds their number, and the bytes that all clients together make
  * the server hold: unread responses, pending requests, and their bodies.
@@ -134,16 +170,31 @@ export class Connections extends Map<Duplex, Connection> {
     if (this.size > this.#options.maxConnections) this.#makeRoomFor(connection)
   }
 
-  /** Drops the longest idle connection, which is the new one if all others are in use. */
+  /** Drops the longest idle connection; if none is, one that is not read; if none is, the new. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
-    let oldest = added
+    let idle: Connection | undefined
+    let unread: Connection | undefined
     for (const connection of this.values()) {
-      if (connection.isIdle && connection.lastUse < oldest.lastUse) oldest = connection
+      if (connection.isIdle) idle = earlierUsed(idle, connection)
+      else if (connection.isUnread) unread = earlierUsed(unread, connection)
     }
-    if (oldest === added) warn(`new connections closed, because all ${maxConnections} are in use`)
-    else warn(`idle connections closed to make room, because ${maxConnections} are open`)
-    oldest.socket.destroy()
+    if (idle && idle !== added) {
+      warn(`idle connections closed to make room, because ${maxConnections} are open`)
+      idle.socket.destroy()
+    } else if (unread) {
+      warn(`connections that are not read reset to make room, because ${maxConnections} are open`)
+      unread.socket.resetAndDestroy()
+    } else {
+      warn(`new connections closed, because all ${maxConnections} are in use`)
+      added.socket.destroy()
+    }
+  }
+
+  /** Resets the connections whose clients do not read. To be called again and again. */
+  resetStalled(): void {
+    const now = performance.now()
+    for (const connection of this.values()) connection.resetIfStalled(now)
   }
 
   /** Marks a connection as used, and recounts what it holds. Sheds what exceeds the bound. */
@@ -173,4 +224,8 @@ export class Connections extends Map<Duplex, Connection> {
       this.#recount(connection)
     }
   }
+}
+
+function earlierUsed(known: Connection | undefined, other: Connection): Connection {
+  return known && known.lastUse < other.lastUse ? known : other
 }

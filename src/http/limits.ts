@@ -29,7 +29,7 @@ export class Limits {
   headersTimeout: number = 10_000 // from connecting, or from the first byte of a later request
   requestTimeout: number = 30_000 // from the first byte of a request to its last
   connectionsCheckingInterval: number = 1_000 // between two checks of these timeouts
-  stallTimeout: number = 30_000 // without a byte either way; node may notice one period late
+  stallTimeout: number = 30_000 // in which a client reads nothing of a response
   maxHeldBytes: number = Math.min(128 * 2 ** 20, HEAP_LIMIT / 4) // see Connections
   maxPipelined: number = 100 // requests that wait on one connection
   linger: number = 2_000 // how long input is discarded after the last response

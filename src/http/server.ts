@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { Server as NetServer, type Socket } from 'node:net'
+import { Server as NetServer } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from './clock.ts'
@@ -33,7 +33,7 @@ export class HttpServer {
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
-    this.#server.setTimeout(options.stallTimeout, this.#onStall)
+    this.#server.once('listening', this.#checkForStalls)
     this.#server.on('connection', (socket) => {
       this.#connectionCount++
       this.#connections.add(socket)
@@ -136,20 +136,18 @@ export class HttpServer {
     warn(`connections closed, because more than ${maxPipelined} requests waited on one`)
   }
 
-  /** Responds to CONNECT, after which node no longer reads the socket or minds its time-out. */
+  /** Until the server is closed. */
+  readonly #checkForStalls = (): void => {
+    const resetStalled = () => this.#connections.resetStalled()
+    const checks = setInterval(resetStalled, this.#options.stallTimeout / 60).unref()
+    this.#server.once('close', () => clearInterval(checks))
+  }
+
+  /** Responds to CONNECT, after which node no longer reads the socket. */
   readonly #refuseTunnel = (req: IncomingMessage, stream: Duplex): void => {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
-    socket.on('timeout', () => this.#onStall(socket))
     this.#refuse(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
-  }
-
-  /** Called when nothing was read or written for stallTimeout; between requests, for keepAlive. */
-  readonly #onStall = (socket: Socket): void => {
-    const connection = this.#connections.get(socket)
-    if (socket.writableLength > 0) return void socket.resetAndDestroy() // frees the kernel's buffer
-    // A pending request may take its time; requestTimeout ends the wait for its body.
-    if (!connection || connection.isIdle) socket.destroy()
   }
 
   /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
