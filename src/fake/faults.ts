@@ -128,15 +128,17 @@ export class Faults {
   }
 
   /** Resolves after a time, or when its delay is ended. */
-  #startDelay(ms: number): Promise<DelayEnd> {
+  #startDelay(ms: number, call: Call): Promise<DelayEnd> {
     return new Promise((resolve) => {
       const end = (how: DelayEnd) => {
         clearTimeout(timer)
         this.#delays.delete(end)
+        call.endDelay = undefined
         resolve(how)
       }
       const timer = setTimeout(end, ms, 'over')
       this.#delays.add(end)
+      call.endDelay = () => end('over')
     })
   }
 
@@ -144,7 +146,7 @@ export class Faults {
     const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
     const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
     this.#count++
-    const delay = ms > 0 ? this.#startDelay(ms) : undefined
+    const delay = ms > 0 ? this.#startDelay(ms, call) : undefined
     const outcome = fault.done ? await handle(call) : undefined
     const end = await delay
     // After clear(), a request that a fault delayed gets no response.

@@ -19,7 +19,7 @@ export interface OpenRequest {
   // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
-  body?: Buffer | undefined // once read
+  call?: Call | undefined // of its operation
 }
 
 /** A request and what became of it. */
@@ -69,26 +69,31 @@ export function dispatch(service: Service, request: OpenRequest): Awaitable<Repl
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
   if (!route) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'
-  if (!takesBody) return run(service, route, { param, query, body: NO_BODY })
+  if (!takesBody) return run(service, request, route, { param, query, body: NO_BODY })
   const problem = bodyProblem(headers, maxBody)
   if (problem) return refuse(problem, `${maxBody}`)
   return request.readBody().then((body) => {
     if (!body) return refuse('bodyTooLarge', `${maxBody}`)
-    request.body = body
-    return run(service, route, { param, query, body })
+    return run(service, request, route, { param, query, body })
   })
 }
 
 /** Reports a request that is over, unless it is a probe. */
 export function reportEnd(service: Service, request: OpenRequest, reply?: Reply, bytes = 0): void {
-  const { head, route, key, body, started, remote } = request
+  const { head, route, key, call, started, remote } = request
   if (route?.isProbe) return
   const ms = Math.round((performance.now() - started) * 1_000) / 1_000
-  service.onEnd?.({ head, route, key, body, ms, reply, bytes, remote })
+  service.onEnd?.({ head, route, key, body: call?.body, ms, reply, bytes, remote })
 }
 
 /** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */
-function run(service: Service, route: Route, call: Call): Awaitable<Reply | undefined> {
+function run(
+  service: Service,
+  request: OpenRequest,
+  route: Route,
+  call: Call,
+): Awaitable<Reply | undefined> {
+  request.call = call
   const fail = (error: unknown) => {
     service.onBug(error)
     return service.refuse('internalError')

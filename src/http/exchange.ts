@@ -4,8 +4,11 @@ import type { OpenRequest, RequestHead, Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { malformedProblem } from './malformed.ts'
 import { type Reply, respond } from './respond.ts'
-import type { Route } from './router.ts'
+import type { Call, Route } from './router.ts'
 
+// What a request and its response take besides head and body: a generous estimate. But 10,000
+// connections with ordinary heads must stay within maxHeldBytes.
+const REQUEST_BYTES = 4 * 2 ** 10
 const STRING_BYTES = 64 // a generous estimate of what a string takes besides its characters
 
 /** A connection of HttpServer, as its exchanges see it. */
@@ -23,9 +26,9 @@ export class Exchange implements OpenRequest {
   readonly remote: string | undefined
   route: Route | undefined
   key: number | undefined
-  body: Buffer | undefined
-  readonly headBytes: number // an estimate of what the head takes in memory
-  buffered: Buffer = NO_BODY // the bytes of the body so far, and room for more
+  call: Call | undefined // until its operation has settled, even if the client has left
+  readonly #headBytes: number // an estimate of what the head takes in memory
+  #buffered: Buffer = NO_BODY // the bytes of the body so far, and room for more
   readonly #service: Service
   // Undefined where a user's own server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
@@ -44,7 +47,7 @@ export class Exchange implements OpenRequest {
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
     let headBytes = this.head.target.length
     for (const text of req.rawHeaders) headBytes += STRING_BYTES + text.length
-    this.headBytes = headBytes
+    this.#headBytes = headBytes
     this.#service = service.serviceFor?.(this.head) ?? service
     this.#service.onBegin?.(this.head)
     this.#connection = connection
@@ -54,30 +57,42 @@ export class Exchange implements OpenRequest {
       connection !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
   }
 
+  /** What it makes the server hold. */
+  get bytesHeld(): number {
+    return REQUEST_BYTES + this.#headBytes + this.#buffered.length
+  }
+
   process(): void {
     const problem = malformedProblem(this.req)
     if (problem) return this.sendLast(this.#service.refuse(problem))
     // Upgrade is ignored (RFC 9110 §7.8), but node drops what follows it.
     if (this.head.headers.upgrade !== undefined) this.res.shouldKeepAlive = false
     const reply = dispatch(this.#service, this)
-    if (!(reply instanceof Promise)) return this.#respond(reply)
+    if (!(reply instanceof Promise)) return this.#settle(reply)
     this.#connection?.reportUse()
     this.res.on('close', () => this.finish()) // the client may leave meanwhile
     if (this.req.readableFlowing === null) this.req.resume() // else its body hides that it left
-    void reply.then((settled) => this.#respond(settled)) // never rejects, like readBody()
+    void reply.then((settled) => this.#settle(settled)) // never rejects, like readBody()
   }
 
   /** Sends the last response of the connection. */
   sendLast(reply: Reply): void {
     this.res.shouldKeepAlive = false
     this.#respond(reply)
+    this.#connection?.reportUse()
+  }
+
+  #settle(reply: Reply | undefined): void {
+    this.#respond(reply)
+    this.#release()
+    this.#connection?.reportUse()
   }
 
   readBody(): Promise<Buffer | undefined> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
     return this.bufferBody().then((length) =>
-      length === 'tooLarge' ? undefined : this.buffered.subarray(0, length),
+      length === 'tooLarge' ? undefined : this.#buffered.subarray(0, length),
     )
   }
 
@@ -99,9 +114,9 @@ export class Exchange implements OpenRequest {
         const start = length
         length += chunk.length
         if (length > maxBody) return resolve('tooLarge')
-        const before = this.buffered
-        this.buffered = append(before, start, chunk, maxBody)
-        if (this.buffered !== before) this.#connection?.reportUse()
+        const before = this.#buffered
+        this.#buffered = append(before, start, chunk, maxBody)
+        if (this.#buffered !== before) this.#connection?.reportUse()
       })
       req.on('end', () => {
         if (!this.#isOver) resolve(length) // else it has its response, or was cut off
@@ -115,9 +130,13 @@ export class Exchange implements OpenRequest {
     if (this.#isOver) return
     this.#isOver = true
     reportEnd(this.#service, this, reply, bytes)
-    // Otherwise these stay until the response has been read.
-    this.buffered = NO_BODY
-    this.body = undefined
+    if (!this.call) this.#release() // else its operation goes on
+  }
+
+  /** Drops the body, which would stay until the response has been read. */
+  #release(): void {
+    this.#buffered = NO_BODY
+    this.call = undefined
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
@@ -134,17 +153,18 @@ export class Exchange implements OpenRequest {
     const headers = echoedHeaders(this.head.headers, this.#service.cors)
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
     this.finish(reply, bytes)
-    this.#connection?.reportUse()
   }
 }
 
 /** Appends to the first `length` bytes. A list would take much more for chunks of one byte. */
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
-  if (length === 0) return chunk // most bodies arrive as one
+  // Most bodies arrive as one. But a chunk keeps all alive that was read with it.
+  const isAlone = chunk.buffer.byteLength <= chunk.length + REQUEST_BYTES
+  if (length === 0 && isAlone) return chunk
   const total = length + chunk.length
   let target = buffer
   if (total > buffer.length) {
-    target = Buffer.alloc(Math.min(2 * total, maxBytes))
+    target = Buffer.alloc(length === 0 ? total : Math.min(2 * total, maxBytes))
     buffer.copy(target)
   }
   chunk.copy(target, length)

@@ -35,3 +35,10 @@ export class Limits {
   linger: number = 2_000 // how long input is discarded after the last response
   idleCheckInterval: number = 500 // during a stop: after one without requests, idle ones close
 }
+
+export interface ServerOptions extends Limits {
+  readonly maxConnections: number
+  readonly keepAliveTimeout: number // milliseconds that an idle connection is kept
+  readonly unref: boolean // whether it lets the process end
+  readonly warn: (what: string) => void // counts each connection that is dropped
+}

@@ -5,6 +5,7 @@ export interface Call {
   readonly param: string // the last segment of the path: `{petId}`, where the route has it
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
+  endDelay?: (() => void) | undefined // there while the operation waits only for time to pass
 }
 
 /** An operation: replies, or hangs up with undefined. If it throws, that is a bug: a 500. */

@@ -4,6 +4,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { isRecord } from '../../src/guards.ts'
+import type { Petstore } from '../../src/types.ts'
 import { assertLast, assertNext, check, collectGarbage, type Expected } from '../support.ts'
 import { folderOf, Random, RawConnection, SEED, start, startLogging } from '../support.ts'
 import { ask, BEARER, chunk, CHUNKED, get, HOST, LONG } from './raw.ts'
@@ -184,11 +185,10 @@ describe('a client that does not read', within, () => {
   for (const next of ['', PAGE.repeat(49), TUNNEL]) {
     test(`is reset when it stalls, whatever bytes it sends: ${next.slice(0, 7)}`, async (t) => {
       const petstore = await start(t, { pets }, { stallTimeout: 200 })
-      const { socket } = await open(t, petstore, PAGE + next, 'unread')
-      while (!socket.destroyed) {
-        socket.write('\r\n')
-        await turn()
-      }
+      const { socket, closed } = await open(t, petstore, PAGE + next, 'unread')
+      const drip = setInterval(() => socket.write('\r\n'), 20)
+      t.after(() => clearInterval(drip))
+      await closed
       const answered = petstore.requests.filter(({ status }) => status !== null)
       assert.equal(answered.length, 1)
     })
@@ -316,6 +316,43 @@ for (const [what, count, bytes, maxHeldBytes] of [
     await assertNext(idle, 200)
   })
 }
+
+/** Sends a request to each, and waits until as many faults delay them. */
+async function delayEach(t: TestContext, petstore: Petstore, all: readonly string[]) {
+  petstore.inject({ operation: 'createPet', delay: LONG, times: all.length })
+  const connections = await Promise.all(all.map((bytes) => open(t, petstore, bytes)))
+  while (petstore.pendingFaults.length > 0) await turn()
+  return connections
+}
+
+test(
+  'a delay ends early if its client left and made the server hold too much',
+  within,
+  async (t) => {
+    const maxHeldBytes = 300_000
+    const petstore = await start(t, {}, { maxHeldBytes })
+    const [waiting] = await delayEach(t, petstore, [post()])
+    for (let sent = 1; sent <= 10; sent++) {
+      const [leaving] = await delayEach(t, petstore, [post(LONG_BODY)])
+      leaving?.socket.destroy()
+      await petstore.waitForRequests(sent, { status: null, timeout: LONG })
+    }
+    const delayed = 10 - petstore.pets.length
+    assert.ok(delayed * LONG_BODY.length < maxHeldBytes, `${delayed} are delayed`)
+    assert.ok(petstore.pets.every(({ name }) => name !== 'Rex')) // its client has not left
+    assert.equal(waiting?.socket.readableEnded, false)
+  },
+)
+
+test('a body does not keep alive what was read with it', within, async (t) => {
+  const petstore = await start(t)
+  collectGarbage()
+  const before = process.memoryUsage().arrayBuffers
+  await delayEach(t, petstore, Array<string>(100).fill(post() + '\r\n'.repeat(30_000)))
+  collectGarbage()
+  const grown = process.memoryUsage().arrayBuffers - before
+  assert.ok(grown < 2_000_000, `${grown} bytes`)
+})
 
 test('an idle connection keeps no request, body or response, even after a wait', async (t) => {
   const petstore = await start(t)
