@@ -158,13 +158,11 @@ export class Exchange implements OpenRequest {
 
 /** Appends to the first `length` bytes. A list would take much more for chunks of one byte. */
 function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
-  // Most bodies arrive as one. But a chunk keeps all alive that was read with it.
-  const isAlone = chunk.buffer.byteLength <= chunk.length + REQUEST_BYTES
-  if (length === 0 && isAlone) return chunk
+  if (length === 0) return chunk // most bodies arrive as one
   const total = length + chunk.length
   let target = buffer
   if (total > buffer.length) {
-    target = Buffer.alloc(length === 0 ? total : Math.min(2 * total, maxBytes))
+    target = Buffer.alloc(Math.min(2 * total, maxBytes))
     buffer.copy(target)
   }
   chunk.copy(target, length)

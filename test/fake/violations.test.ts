@@ -24,6 +24,7 @@ const ROWS: Readonly<Record<string, [query: string, body: string | null, ...foun
   __proto__: ['', `{${PET},"__proto__":{}}`, 'unknown member "__proto__"'],
   'an array': ['', `[{"x":1}]`],
   'broken JSON': ['', `{"x":1`],
+  'a long name': ['', `{${PET},"${'x'.repeat(101)}":1}`, `unknown member "${'x'.repeat(100)}"`],
   both: ['?$%26', '{"y":1}', 'unknown parameter "$&"', 'unknown member "y"'],
 }
 

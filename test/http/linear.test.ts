@@ -175,3 +175,39 @@ test('an unauthorized request costs at most twice as much for 20,000 keys as for
     assert.ok(many < 2 * one, `${many} ms, ${one} ms for one key`)
   })
 })
+
+/** What takes long where the keys begin alike, or a text is redacted again and again. */
+const COSTLY: Record<string, (size: number) => string> = {
+  'what all keys begin with': filled('', 'x'),
+  'what all keys begin with, apart': filled('', `${'x'.repeat(300)} `),
+  'the escapes of a key': filled('', '%78'),
+  'many names': (size) => Array.from({ length: size / 9 }, (_, at) => `n${at}`).join('":1,"'),
+}
+
+test('no head or body takes more than 50 ms, however long the keys are', async (t) => {
+  const apiKeys = Array.from({ length: 249 }, (_, at) => `${'x'.repeat(at + 7)}y`)
+  const options = { apiKeys, storePerKey: true, strict: true, controlPort: 0 } as const
+  const logStream = new FakeStream()
+  const petstore = await startPetstore({ ...options, log: 'json', logStream })
+  t.after(() => petstore.close())
+  const key = `Authorization: Bearer ${petstore.apiKey}`
+  for (const [what, textOf] of Object.entries(COSTLY)) {
+    const name = textOf(65_000).slice(0, 65_000)
+    const target = textOf(16_000)
+      .slice(0, 16_000)
+      .replaceAll(/[ ":,]/g, '&')
+    const inBody = `{"name":"x","categoryId":1,"${name.replace(/[",:1]+$/, '')}":1}`
+    const length = `Content-Length: ${inBody.length}`
+    const texts = {
+      [`a body of ${what}`]: request('POST /v1/pets HTTP/1.1', ['Host: x', key, length], inBody),
+      [`a query of ${what}`]: request(`GET /v1/pets?${target} HTTP/1.1`, ['Host: x', key]),
+      [`a path of ${what}, without a key`]: request(`GET /v1/${target} HTTP/1.1`, ['Host: x']),
+    }
+    for (const [which, bytes] of Object.entries(texts)) {
+      const send = async () => (await open(t, petstore, bytes)).read()
+      await untilCheap([() => {}, () => {}, send], ([, , cost]) => {
+        assert.ok(cost < 50, `${cost} ms for ${which}`)
+      })
+    }
+  }
+})

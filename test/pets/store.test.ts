@@ -107,3 +107,22 @@ test('a store with gaps between its ids pages over them, and goes on after the l
     assert.deepEqual(store.add(REX), { ok: true, id, json: petJson(id, REX) })
   }
 })
+
+test('a store takes no more memory than it counts, whatever the names', () => {
+  const used = () => {
+    collectGarbage()
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  for (const first of ['a', '\xe9', '\u0100', '\u{1f436}']) {
+    for (const length of [1, 10, 100, 500, 900, 1_000, 5_000]) {
+      const before = used()
+      const store = new MemoryStore(8 * 2 ** 20)
+      // As a body has it: in a text of two bytes a character.
+      const parse = () => JSON.parse(`{"name":"${first}${'a'.repeat(length - 1)}","x":"\u0100"}`)
+      while (store.add({ ...parse(), categoryId: 1, status: 'sold' }).ok);
+      const grown = used() - before
+      assert.ok(grown < store.bytes, `${grown} of ${store.bytes} bytes: ${length} of ${first}`)
+    }
+  }
+})

@@ -336,3 +336,18 @@ test('of() needs the option storePerKey, which refuses a snapshot', async () => 
   const why = 'snapshot (--snapshot) must be left out with storePerKey (--store-per-key)'
   assert.deepEqual(await run(['--store-per-key', '--snapshot', 'pets.json']), ended(2, why))
 })
+
+test('a key opens its store in less than 50 ms, however many pets it begins with', async () => {
+  const pets = Array.from({ length: 100_000 }, (_, at) => ({ name: `pet ${at}`, categoryId: 1 }))
+  const petstore = createPetstore({ storePerKey: true, pets, maxStore: 2 ** 28 })
+  const costs: number[] = []
+  for (let round = 0; round < 10; round++) {
+    const before = process.cpuUsage()
+    const own = petstore.of(`the-key-of-round-${round}`)
+    const { user, system } = process.cpuUsage(before)
+    costs.push((user + system) / 1_000)
+    await own.add([REX])
+    assert.equal(own.pets.length, pets.length + 1)
+  }
+  assert.ok(Math.min(...costs) < 50, `${costs} ms`)
+})
