@@ -20,9 +20,8 @@ export type Draft = Readonly<{ id: number; json: string; status: PetStatus | und
 export const FULL: Added = { ok: false, reason: 'store_full' }
 export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 export const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
-/** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
+/** Bytes counted for a pet beyond its JSON: its places in the lists. */
 const PET_OVERHEAD = 100
-const LONG = 1_000 // bytes of JSON
 const MARK = ' ' // precedes UTF-8 in a Latin-1 string: the JSON of a pet begins with a brace
 const LISTS = ['all', ...PET_STATUSES] as const
 const MAX_CACHED_PAGES = 500
@@ -36,59 +35,50 @@ export interface Budget {
 }
 
 /**
- * JSON in as many bytes as are counted for it. V8 takes two for each character of a string if one
- * is beyond Latin-1, and a small Buffer takes more than it holds.
+ * A copy of JSON that takes as many bytes as are counted for it: V8 takes two for each character of
+ * a string if one is beyond Latin-1. A small Buffer would take more than it holds.
  */
-type Kept = string | Buffer
-
-function pack(json: string): Kept {
-  const bytes = Buffer.byteLength(json)
-  if (bytes > LONG) {
-    const buffer = Buffer.allocUnsafeSlow(bytes) // Buffer.from() may keep a whole pool alive
-    buffer.write(json)
-    return buffer
-  }
-  // A copy, even if it is ASCII: it may be part of a longer string, or of one that is not.
-  return Buffer.from(bytes === json.length ? json : MARK + json).toString('latin1')
+function pack(json: string): string {
+  const isAscii = Buffer.byteLength(json) === json.length
+  return Buffer.from(isAscii ? json : MARK + json).toString('latin1')
 }
 
-function unpack(kept: Kept): string {
-  if (typeof kept !== 'string') return kept.toString()
-  return kept.startsWith(MARK) ? Buffer.from(kept, 'latin1').toString('utf8', 1) : kept
+function unpack(packed: string): string {
+  return packed.startsWith(MARK) ? Buffer.from(packed, 'latin1').toString('utf8', 1) : packed
 }
 
 /** Pets in ascending order of id. */
 interface Pets {
-  readonly kept: Kept[]
-  readonly ids: Record<PetStatus | 'all', number[]> // `all` is parallel to `kept`
+  readonly packed: string[]
+  readonly ids: Record<PetStatus | 'all', number[]> // `all` is parallel to `packed`
   bytes: number // counted for them
 }
 
 function noPets(): Pets {
-  return { kept: [], ids: { all: [], available: [], pending: [], sold: [] }, bytes: 0 }
+  return { packed: [], ids: { all: [], available: [], pending: [], sold: [] }, bytes: 0 }
 }
 
 /** Copies the lists, and no pet. */
-function copyOf({ kept, ids, bytes }: Pets): Pets {
+function copyOf({ packed, ids, bytes }: Pets): Pets {
   const copy = noPets()
   for (const name of LISTS) copy.ids[name] = ids[name].slice()
-  return { ...copy, kept: kept.slice(), bytes }
+  return { ...copy, packed: packed.slice(), bytes }
 }
 
 /** @throws Error if its id is not above all others. */
-function append({ kept, ids }: Pets, { id, json, status }: Draft): void {
+function append({ packed, ids }: Pets, { id, json, status }: Draft): void {
   const lastId = ids.all.at(-1) ?? 0
   if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
-  kept.push(pack(json))
+  packed.push(pack(json))
   ids.all.push(id)
   if (status) ids[status].push(id)
 }
 
 // Every store of a key, and every reset, begins with the same array: its pets are packed once.
-const packed = new WeakMap<readonly InitialPet[], Pets>()
+const initial = new WeakMap<readonly InitialPet[], Pets>()
 
 function packAll(pets: readonly InitialPet[]): Pets {
-  const known = packed.get(pets)
+  const known = initial.get(pets)
   if (known) return known
   const all = noPets()
   for (const pet of pets) {
@@ -96,7 +86,7 @@ function packAll(pets: readonly InitialPet[]): Pets {
     append(all, draft)
     all.bytes += costOf(draft)
   }
-  packed.set(pets, all)
+  initial.set(pets, all)
   return all
 }
 
@@ -119,7 +109,7 @@ export class MemoryStore implements LocalStore {
   }
 
   get size(): number {
-    return this.#pets.kept.length
+    return this.#pets.packed.length
   }
 
   get bytes(): number {
@@ -136,14 +126,14 @@ export class MemoryStore implements LocalStore {
   }
 
   get(id: number): string | undefined {
-    const { kept, ids } = this.#pets
+    const { packed, ids } = this.#pets
     const at = firstAbove(ids.all, id - 1)
-    const one = ids.all[at] === id ? kept[at] : undefined
-    return one === undefined ? undefined : unpack(one)
+    const found = ids.all[at] === id ? packed[at] : undefined
+    return found && unpack(found)
   }
 
   *values(): Generator<string> {
-    for (const one of this.#pets.kept) yield unpack(one)
+    for (const one of this.#pets.packed) yield unpack(one)
   }
 
   page(query: PageQuery): Page {
