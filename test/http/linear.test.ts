@@ -181,7 +181,7 @@ const COSTLY: Record<string, (size: number) => string> = {
   'what all keys begin with': filled('', 'x'),
   'what all keys begin with, apart': filled('', `${'x'.repeat(300)} `),
   'the escapes of a key': filled('', '%78'),
-  'many names': (size) => Array.from({ length: size / 9 }, (_, at) => `n${at}`).join('":1,"'),
+  'many names': (size) => Array.from({ length: size / 9 }, (_, at) => `n${at}`).join('":1.5,"'),
 }
 
 test('no head or body takes more than 50 ms, however long the keys are', async (t) => {
@@ -196,7 +196,7 @@ test('no head or body takes more than 50 ms, however long the keys are', async (
     const target = textOf(16_000)
       .slice(0, 16_000)
       .replaceAll(/[ ":,]/g, '&')
-    const inBody = `{"name":"x","categoryId":1,"${name.replace(/[",:1]+$/, '')}":1}`
+    const inBody = `{"name":"x","categoryId":1,"${name.replace(/[",:.\d]+$/, '')}":1}`
     const length = `Content-Length: ${inBody.length}`
     const texts = {
       [`a body of ${what}`]: request('POST /v1/pets HTTP/1.1', ['Host: x', key, length], inBody),
