@@ -54,7 +54,7 @@ export class Connection implements ServerConnection {
     return this.pending.length === 0
   }
 
-  /** Whether it has a response that its client is slow to read, and waits for nothing else. */
+  /** Whether it waits for its client to read a response. */
   get isUnread(): boolean {
     return this.pending[0]?.res.writableEnded === true
   }
@@ -136,15 +136,16 @@ export class Connection implements ServerConnection {
   }
 }
 
-/** The bytes that the kernel has taken so far: socket.bytesWritten counts all that wait, too. */
-function sentBytes(socket: Socket): number {
-  const { _handle }: Socket & { _handle?: Partial<Queue> } = socket // undocumented
-  const { bytesWritten = socket.bytesWritten, writeQueueSize = socket.writableLength } =
-    _handle ?? {}
-  return bytesWritten - writeQueueSize
+/** What node's handle of a socket has (undocumented). */
+interface Handle {
+  readonly bytesWritten: number // of the writes that began
+  readonly writeQueueSize: number // bytes of these that the kernel has not taken
 }
 
-interface Queue {
-  readonly bytesWritten: number
-  readonly writeQueueSize: number
+/** The bytes that the kernel has taken so far. */
+function sentBytes(socket: Socket): number {
+  const { _handle: handle }: Socket & { _handle?: Partial<Handle> } = socket
+  const { bytesWritten = socket.bytesWritten, writeQueueSize = socket.writableLength } =
+    handle ?? {}
+  return bytesWritten - writeQueueSize
 }

@@ -31,7 +31,7 @@ export class Connections extends Map<Duplex, Connection> {
     if (this.size > this.#options.maxConnections) this.#makeRoomFor(connection)
   }
 
-  /** Drops the longest idle connection; if none is, one that is not read; if none is, the new. */
+  /** Closes the longest idle connection; else one that is not read; else the new one. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
     let idle: Connection | undefined
@@ -73,20 +73,23 @@ export class Connections extends Map<Duplex, Connection> {
     this.#held += connection.lastHeld
   }
 
-  /** Drops the connections that hold the most. Leaves some room, so that this stays rare. */
+  /**
+   * Ends the delays of clients that left, then resets the connections that hold the most. Leaves
+   * some room, so that this stays rare.
+   */
   #shed(): void {
     const { maxHeldBytes, warn } = this.#options
-    const all = [...this.values(), ...this.#closed]
-    for (const connection of all) this.#recount(connection)
+    for (const connection of [...this.values(), ...this.#closed]) this.#recount(connection)
     if (this.#held <= maxHeldBytes) return
-    for (const connection of all.sort((a, b) => b.lastHeld - a.lastHeld)) {
+    const largestFirst = [...this.values()].sort((a, b) => b.lastHeld - a.lastHeld)
+    for (const connection of [...this.#closed, ...largestFirst]) {
       if (this.#held <= maxHeldBytes * (7 / 8)) return
-      const what = this.#closed.has(connection)
-        ? 'delays of clients that left ended'
-        : 'connections reset'
-      warn(`${what}, because they made the server hold too much`)
+      const before = this.#held
       connection.drop()
       this.#recount(connection)
+      if (this.#held === before) continue // its operation is not delayed: it takes its time
+      const what = this.#closed.has(connection) ? 'delays ended early' : 'connections reset'
+      warn(`${what}, because they made the server hold too much`)
     }
   }
 }
