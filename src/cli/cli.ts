@@ -5,7 +5,7 @@ import type { Writable } from 'node:stream'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { hasCode, messageOf } from '../guards.ts'
-import { isLoopback, reachableUrl, urlOf } from '../http/server.ts'
+import { isLoopback, reachableUrl, urlOf } from '../http/addresses.ts'
 import { launch, type Launched } from '../petstore/launch.ts'
 import { readInitialPets } from './readers.ts'
 import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
@@ -157,7 +157,7 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
   const url = `${reachableUrl(urlOf(host, port))}/readyz`
   try {
     const signal = AbortSignal.timeout(3_000)
-    const request = get(url, { signal }) // not fetch, which refuses some ports
+    const request = get(url, { signal, agent: false }) // not fetch, which refuses some ports
     const [response]: IncomingMessage[] = await once(request, 'response')
     if (response?.statusCode !== 200) throw new Error(`status ${response?.statusCode}`)
   } catch (error) {
