@@ -12,6 +12,12 @@ import { MAX_HEADERS } from './limits.ts'
 import { malformedProblem, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
+/** What a server has open. */
+export interface Load {
+  readonly connections: number
+  readonly requests: number // in flight, and those that wait for them
+}
+
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
   readonly #service: Service
@@ -94,6 +100,12 @@ export class HttpServer {
     clearInterval(idleChecks)
     this.#server.close() // ends node's checks of the timeouts
     return this.#cutOff
+  }
+
+  get load(): Load {
+    let requests = 0
+    for (const { pending } of this.#connections.values()) requests += pending.length
+    return { connections: this.#connections.size, requests }
   }
 
   #closeIdle(): void {

@@ -5,7 +5,7 @@ const REASONS = ['store_full', 'storage_failed', 'outcome_unknown']
 
 type OnFailure = (failure: unknown) => void
 
-/** Wraps a user's store, and fills it on first use. `add` and `isWritable` never reject. */
+/** Wraps a user's store, and fills it on first use. `add` never rejects. */
 export function userStore(store: Store, fill: () => Promise<void>, onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
@@ -37,9 +37,12 @@ export function userStore(store: Store, fill: () => Promise<void>, onFailure: On
         return json === undefined ? undefined : checkJson(json)
       }),
     reset: (pets) => whenFilled(() => store.reset(pets)),
-    isWritable: () => whenFilled(() => store.isWritable()).catch(() => false),
+    isWritable: () => whenFilled(() => store.isWritable()),
     add: (pet) =>
-      whenFilled(async () => checkAdded(await store.add(pet), onFailure)).catch(() => UNKNOWN),
+      whenFilled(async () => checkAdded(await store.add(pet), onFailure)).catch((cause) => ({
+        ...UNKNOWN,
+        cause,
+      })),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing

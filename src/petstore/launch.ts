@@ -86,12 +86,13 @@ async function listen(setup: Setup, limits: Limits, report: Report): Promise<Par
     // Fills an empty snapshot, and by this first use a user's store. Memory has its pets already.
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
+    const load = () => server.load
     const controls = await startControls(parts, limits)
     const stop = async (drain: number) => {
       await controls?.server.stop(0)
       return server.stop(drain)
     }
-    return { ...parts, bound: bound + basePath, boundControls: controls?.bound, stop }
+    return { ...parts, bound: bound + basePath, boundControls: controls?.bound, load, stop }
   } catch (error) {
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
@@ -110,7 +111,7 @@ function makeStore({ options, log }: Setup, report: Report): AnyStore {
   if (ownStore) {
     const fillStore = () => fill(ownStore, options)
     return userStore(ownStore, fillStore, (error) =>
-      log.count('error', 'the store failed', `: ${messageOf(error)}`),
+      log.count('error', `the store failed: ${messageOf(error)}`),
     )
   }
   const memory = new MemoryStore(maxStore, report)

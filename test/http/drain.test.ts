@@ -18,8 +18,8 @@ const BIG = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(500_000), cate
 const PAGE = get('/v1/pets?limit=100')
 const REFUSED = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 20'])
 
-// A worker's: posts that it waits. Once the gate is at 1, ten clients connect, and it sets the gate to
-// 2. Then it posts what became of each.
+// A worker's: posts that it waits. Once the gate is at 1, ten clients connect, and it sets the
+// gate to 2. Then it posts what became of each.
 const CLIENTS = `
   const { connect } = require('node:net')
   const { parentPort, workerData } = require('node:worker_threads')
