@@ -11,7 +11,8 @@ RUN npm run build && rm -r dist/index.cjs dist/types dist/package.json
 RUN mkdir -p volume/data && chgrp 0 volume/data && chmod g=u volume/data
 
 FROM gcr.io/distroless/nodejs26-debian13:nonroot
-ENV HOST=0.0.0.0
+# Every address, of IPv4 too; of IPv4 alone where the system has no IPv6.
+ENV HOST=::
 USER 65532:65532
 EXPOSE 8080
 STOPSIGNAL SIGTERM

@@ -162,7 +162,7 @@ describe('the image', { skip: lacksEngine() }, () => {
   test('has the configuration and the labels of its Dockerfile', () => {
     const { User, Env, Entrypoint, Cmd, ExposedPorts, StopSignal, Labels, Healthcheck } =
       image.config
-    assert.ok(Env.includes('HOST=0.0.0.0'))
+    assert.ok(Env.includes('HOST=::'))
     assert.deepEqual([User, StopSignal, Cmd ?? []], ['65532:65532', 'SIGTERM', []])
     assert.deepEqual(Entrypoint, [NODE, '/app/main.js'])
     assert.deepEqual(ExposedPorts, { '8080/tcp': {} })
@@ -190,7 +190,7 @@ describe('the image', { skip: lacksEngine() }, () => {
     assert.deepEqual(seen.sort(), ['src', ...sources, ...config].sort())
   })
 
-  test('serves on 0.0.0.0 as user 65532, with a read-only root and no capabilities', async (t) => {
+  test('serves on all addresses as user 65532, with a read-only root and no capabilities', async (t) => {
     const { ask, exec, stop } = await start(t, { args: ['--demo'] })
     const status = exec(NODE, '-p', `fs.readFileSync('/proc/1/status', 'utf8')`).stdout
     for (const id of ['Uid', 'Gid'])
