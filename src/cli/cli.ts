@@ -3,19 +3,17 @@ import { get, type IncomingMessage } from 'node:http'
 import type { Writable } from 'node:stream'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { hasCode, messageOf } from '../guards.ts'
+import { hasCode, hasMembers, messageOf } from '../guards.ts'
 import { reachableUrl, urlOf } from '../http/addresses.ts'
 import { launch, type Launched } from '../petstore/launch.ts'
 import { greeting, logStart, VERSION } from './greeting.ts'
 import { logEachMinute } from './minute.ts'
 import { readInitialPets } from './readers.ts'
-import { type Config, HELP, readConfig, readFlags, VARIABLES } from './settings.ts'
+import { type Config, checkNpm, HELP, readConfig, readFlags, VARIABLES } from './settings.ts'
 import { strangeVariables } from './variables.ts'
 
 // One bundle is built for the executable and for the package.
 export { createPetstore, startPetstore } from '../petstore/launch.ts'
-
-const OTHER_ADDRESS = '; use another --port, --host, --control-port or --control-host'
 
 /** The parts of `process` that the executable uses. Its signals are events. */
 export interface Process extends EventEmitter {
@@ -39,6 +37,7 @@ export async function main(
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
     const flags = readFlags(args)
+    checkNpm(flags, env)
     for (const what of strangeVariables(env, VARIABLES))
       stderr.write(`petstore-server: warning: ${what}\n`)
     if (flags['help']) stdout.write(HELP)
@@ -47,8 +46,7 @@ export async function main(
     else await serve((settings) => readConfig(flags, env, settings), proc)
     return 0
   } catch (error) {
-    const isAddress = hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')
-    stderr.write(`petstore-server: ${messageOf(error)}${isAddress ? OTHER_ADDRESS : ''}\n`)
+    stderr.write(`petstore-server: ${messageOf(error)}\n`)
     return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }
@@ -133,9 +131,25 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
     keepAlive: options.keepAlive * 1_000, // milliseconds
     logStream,
   }
-  const launched = await launch(given)
+  const launched = await launch(given).catch((error) => {
+    const hint = hintFor(error, config)
+    throw hint === '' ? error : new Error(messageOf(error) + hint, { cause: error })
+  })
   await nextTurn() // so that a signal received meanwhile wins the race in serve()
   return launched
+}
+
+/** Names the flag of an address that cannot be listened on. */
+function hintFor(error: unknown, config: Config): string {
+  if (!hasMembers(error) || !hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')) return ''
+  const { code, port, hostname, address } = error
+  if (code === 'EADDRINUSE') {
+    const isOfControls = port === config.controlPort && port !== config.port
+    return `; use another ${isOfControls ? '--control-port' : '--port'}`
+  }
+  const host = hostname ?? address
+  const isOfControls = host === config.controlHost && host !== config.host
+  return `; use another ${isOfControls ? '--control-host' : '--host'}`
 }
 
 /** Drains and closes the petstore. The second signal ends both waits. */

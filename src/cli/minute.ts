@@ -3,7 +3,7 @@ import { clearInterval, setInterval } from '../http/clock.ts'
 import type { Launched } from '../petstore/launch.ts'
 
 const MINUTE = 60_000
-const RESOLUTION = 20 // milliseconds between two samples of the event loop's delay
+const RESOLUTION = 50 // milliseconds between two samples of the event loop's delay
 const LONG_DELAY = 100 // milliseconds, of the event loop
 
 /** Logs a line a minute, unless nothing came and all is well. Returns what ends that. */

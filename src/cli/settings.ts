@@ -203,6 +203,17 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   }
 }
 
+/** Refuses what `npm start --port 9000` does: without a `--` in between, npm takes the flag. */
+export function checkNpm(flags: Readonly<Record<string, unknown>>, env: NodeJS.ProcessEnv): void {
+  if (env['npm_lifecycle_event'] !== 'start') return
+  for (const { name, value } of ROWS) {
+    const taken = env[`npm_config_${name.replaceAll('-', '_')}`] ?? ''
+    if (taken === '' || flags[name] !== undefined) continue
+    const flag = value === '' ? `--${name}` : `--${name} ${taken}`
+    throw misuse(`npm took --${name} for itself: npm start -- ${flag}`)
+  }
+}
+
 /** Reads all settings, or those wanted: a health check must not read the files of the server. */
 export function readConfig(
   flags: Readonly<Record<string, unknown>>,

@@ -65,16 +65,22 @@ const noFolder = (path: string) =>
 test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const inUse = `${portOf(await start(t))}`
   const snapshot = `${folderOf()}/none/pets.json`
-  const hint = 'use another --port, --host, --control-port or --control-host'
-  const noAddress = `listen EADDRNOTAVAIL: address not available 192.0.2.1; ${hint}`
-  const noHost = `getaddrinfo ENOTFOUND none.invalid; ${hint}`
-  const address = `127.0.0.1:${inUse}`
-  const isInUse = `listen EADDRINUSE: address already in use ${address}; ${hint}`
+  const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
+  const noHost = 'getaddrinfo ENOTFOUND none.invalid'
+  const isInUse = `listen EADDRINUSE: address already in use 127.0.0.1:${inUse}`
+  const free = `${await freePort()}`
   for (const [why, ...args] of [
-    [isInUse, '--port', inUse],
-    [isInUse, '--control-port', inUse],
-    [noAddress, '--host', '192.0.2.1'],
-    [noHost, '--host', 'none.invalid'],
+    [`${isInUse}; use another --port`, '--port', inUse],
+    [`${isInUse}; use another --control-port`, '--control-port', inUse],
+    [`${noAddress}; use another --host`, '--host', '192.0.2.1'],
+    [
+      `${noAddress}:${free}; use another --control-host`,
+      '--control-port',
+      free,
+      '--control-host',
+      '192.0.2.1',
+    ],
+    [`${noHost}; use another --host`, '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],
   ] as const)
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))

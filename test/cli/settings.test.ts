@@ -280,6 +280,20 @@ test('an unknown PETSTORE_ variable is warned about by name, never with its valu
   assert.doesNotMatch(stderr.text + stdout.text, /a-secret-key|PETSTOREX|MY_/)
 })
 
+test('a flag that npm start took for itself is refused, with what would be right', async () => {
+  const npm = (name: string, value: string) => ({
+    npm_lifecycle_event: 'start',
+    [`npm_config_${name}`]: value,
+  })
+  const took = (name: string, flag: string) =>
+    ended(2, `npm took --${name} for itself: npm start -- --${flag}`)
+  assert.deepEqual(await run(['--demo'], npm('port', '9000')), took('port', 'port 9000'))
+  assert.deepEqual(await run([], npm('max_body', '1m')), took('max-body', 'max-body 1m'))
+  assert.deepEqual(await run([], npm('strict', 'true')), took('strict', 'strict'))
+  const given = await run(['--port', '0', '--log', 'off'], npm('port', '9000'))
+  assert.equal(given.status, 0, given.stderr)
+})
+
 test('the variables of a Kubernetes Service are no settings, which a warning says', async (t) => {
   const links = {
     PETSTORE_PORT: 'tcp://10.0.0.1:80',

@@ -191,7 +191,7 @@ describe('the image', { skip: lacksEngine() }, () => {
     assert.deepEqual(seen.sort(), ['src', ...sources, ...config].sort())
   })
 
-  test('serves on all addresses as user 65532, with a read-only root and no capabilities', async (t) => {
+  test('serves on :: as user 65532, with a read-only root and no capabilities', async (t) => {
     const { ask, exec, stop } = await start(t, { args: ['--demo'] })
     const status = exec(NODE, '-p', `fs.readFileSync('/proc/1/status', 'utf8')`).stdout
     for (const id of ['Uid', 'Gid'])
