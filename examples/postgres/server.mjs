@@ -27,5 +27,8 @@ process.on('SIGHUP', () => {
     log.event('error', `SIGHUP received: the API keys stay as they were: ${message}`)
   }
 })
-const stop = async () => (process.exitCode = (await close(8_000)) === 0 ? 0 : 1)
+const stop = async (signal) => {
+  log.event('info', `${signal} received`)
+  process.exitCode = (await close(8_000)) === 0 ? 0 : 1
+}
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, stop)
