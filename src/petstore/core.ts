@@ -64,9 +64,10 @@ export function makeCore(
   return { context, faults, recorder, service }
 }
 
-function logReadiness(log: Log, { status, body = '', cause }: Reply): void {
+function logReadiness(log: Log, { status, code, cause }: Reply): void {
   if (status === 200) return log.event('info', '/readyz is 200 again')
-  const why = cause === undefined ? JSON.parse(body).message : messageOf(cause)
+  let why = code === 'storage_failed' ? 'the store cannot be written' : 'the server is stopping'
+  if (cause !== undefined) why = messageOf(cause)
   log.event('warn', `/readyz is ${status}: ${why}`)
 }
 
