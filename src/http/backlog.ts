@@ -1,7 +1,8 @@
 import { connect, type Server, type Socket } from 'node:net'
-import { nextTick, platform } from 'node:process'
+import { platform } from 'node:process'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { reachableAddress } from './addresses.ts'
+import { setImmediate } from './clock.ts'
 
 const MAX_ACCEPT_TURNS = 4_096 // what a backlog holds: a flooded listener stops, too
 const MAX_CLAIM_TURNS = 1_000
@@ -28,7 +29,7 @@ export async function emptyBacklog(server: WithHandle<Server>): Promise<void> {
     const claim = await claimLastPlace(server)
     if (claim === 'claimed') return
     if (claim === 'impossible') break
-    await nextTurn() // accepts a connection, which frees the place
+    // The next turn accepts a connection first, which frees the place.
   }
   await acceptAll(server)
 }
@@ -49,16 +50,17 @@ async function acceptAll(server: Server): Promise<void> {
 }
 
 /**
- * Connects to the listener and disconnects. Over loopback, either is done within the call. What has
- * taken the place stays there until it is accepted.
+ * In the next turn of the event loop, connects to the listener and disconnects. Over loopback,
+ * either is done within the call. What has taken the place stays there until it is accepted.
  */
 async function claimLastPlace(server: Server): Promise<'claimed' | 'taken' | 'impossible'> {
   const address = server.address()
   if (!address || typeof address === 'string') return 'impossible'
   const host = reachableAddress(address.address)
-  const socket: WithHandle<Socket> = connect(address.port, host)
-  socket.on('error', () => {})
-  await new Promise<void>((resolve) => nextTick(resolve)) // node connects in such a tick
+  const socket = await new Promise<WithHandle<Socket>>((resolve) => {
+    // Node connects in a tick after the immediate, and before anything that awaits the promise.
+    setImmediate(() => resolve(connect(address.port, host).on('error', () => {})))
+  })
   const status = socket._handle?.getpeername?.({}) // 0 once it is connected
   const hasFailed = socket.destroyed // there is no loopback, or no file descriptor
   socket.destroy()
