@@ -11,7 +11,8 @@ RUN npm run build && rm -r dist/index.cjs dist/types dist/package.json
 RUN mkdir -p volume/data && chgrp 0 volume/data && chmod g=u volume/data
 
 FROM gcr.io/distroless/nodejs26-debian13:nonroot
-ENV HOST=0.0.0.0
+# Every address, of IPv4 too; of IPv4 alone where the system has no IPv6.
+ENV HOST=::
 USER 65532:65532
 EXPOSE 8080
 STOPSIGNAL SIGTERM
@@ -21,11 +22,8 @@ ENTRYPOINT ["/nodejs/bin/node", "/app/main.js"]
 # A new named volume takes its owner from this folder.
 COPY --from=build --chown=65532:0 /build/volume /
 COPY --from=build --chown=0:0 /build/dist /app
-ARG SOURCE REVISION CREATED
+# source, revision and created are given by --label: without a value they would be empty.
 LABEL org.opencontainers.image.title="petstore-server" \
       org.opencontainers.image.description="A pet store service over HTTP and JSON" \
       org.opencontainers.image.version="1.0.0" \
-      org.opencontainers.image.licenses="MIT" \
-      org.opencontainers.image.source="${SOURCE}" \
-      org.opencontainers.image.revision="${REVISION}" \
-      org.opencontainers.image.created="${CREATED}"
+      org.opencontainers.image.licenses="MIT"

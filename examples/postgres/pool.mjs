@@ -11,11 +11,10 @@ export function openPool(connectionString) {
     connectionString,
     max: 10,
     connectionTimeoutMillis: 2_000, // for a connection, new or free
-    statement_timeout: 4_000, // after which the database cancels a statement
-    query_timeout: 5_000, // after which it is given up: the connection is lost
+    query_timeout: 5_000, // after which a statement is given up: the connection is lost
     keepAlive: true,
     pipeline: true, // a statement is sent before the one ahead of it is answered
-    onConnect: createSchema,
+    onConnect: prepare,
   })
   // A connection that breaks between two statements must not end the process: the pool drops it.
   pool.on('error', () => {})
@@ -27,7 +26,7 @@ export function openPool(connectionString) {
   async function read(statement, values) {
     turn ??= openTurn()
     const { connected, results } = turn
-    const result = connected.then((client) => client.query(statement, values))
+    const result = connected.then((client) => query(client, statement, values))
     results.push(result)
     return (await result).rows
   }
@@ -49,7 +48,22 @@ export function openPool(connectionString) {
   return { pool, read }
 }
 
-async function createSchema(client) {
-  const { rows } = await client.query("select to_regclass('pets_counter') is null as is_missing")
-  if (rows[0].is_missing) await client.query(SCHEMA)
+const ABOUT = "select pg_backend_pid() as pid, to_regclass('pets_counter') is null as is_missing"
+
+/** Connections through PgBouncer: each statement may go to another session of the database. */
+const bounced = new WeakSet()
+
+async function prepare(client) {
+  const { rows } = await client.query(ABOUT)
+  const [{ pid, is_missing }] = rows
+  // PgBouncer gives a process id of its own.
+  if (pid !== client.processID) bounced.add(client)
+  else await client.query('set statement_timeout = 4000') // milliseconds, then it is cancelled
+  if (is_missing) await client.query(SCHEMA)
+}
+
+/** Runs a statement, which the database keeps prepared under its name where that is possible. */
+export function query(client, statement, values) {
+  const { name, ...unnamed } = statement
+  return client.query(bounced.has(client) ? unnamed : statement, values)
 }

@@ -1,6 +1,6 @@
 // Keeps the pets of petstore-server in PostgreSQL: a Store for its option `store`.
 import pg from 'pg'
-import { openPool } from './pool.mjs'
+import { openPool, query } from './pool.mjs'
 
 const MAX_BATCH = 1_000
 // After these errors a commit may have happened. After any other one the database rolled back.
@@ -26,7 +26,7 @@ const ADD = statement(
    )
    select before from counter`,
 )
-const RESET = statement('reset', 'select reset_pets($1::bigint[], $2::text[], $3::text[])')
+const RESET = 'select reset_pets($1::bigint[], $2::text[], $3::text[])'
 const IS_WRITABLE = statement('is_writable', 'select not pg_is_in_recovery()')
 
 /** Connects when it is first asked: the database may be down until then. */
@@ -70,7 +70,8 @@ export function openStore(connectionString) {
     let client
     try {
       client = await pool.connect()
-      const { rows } = await client.query(ADD, [pets.map(({ status }) => status), members])
+      const values = [pets.map(({ status }) => status), members]
+      const { rows } = await query(client, ADD, values)
       client.release()
       const first = Number(rows[0][0]) + 1
       return members.map((rest, at) => ({ ok: true, ...withId(first + at, rest) }))

@@ -15,6 +15,7 @@ export interface Context {
   readonly keyring: Pick<Keyring, 'isAnyKeyValid'> // for the page, which may make up a key
   getPetState: GetPetState
   state: 'serving' | 'draining' | 'closed' // while it drains, /readyz is 503
+  onReadiness?: ((reply: Reply) => void) | undefined // receives what /readyz changes to
 }
 
 const PET_ID = /^[1-9]\d{0,14}$/ // at most MAX_ID: no pet has a greater id
@@ -38,13 +39,13 @@ export function listPets(context: Context): Handler {
 /** Responds to what a store returns, at once unless that is a promise. */
 function respondWith<T>(value: Awaitable<T>, respond: (value: T) => Reply): Awaitable<Reply> {
   if (!(value instanceof Promise)) return respond(value)
-  return value.then(respond, () => refuse('storeUnavailable'))
+  return value.then(respond, (cause) => ({ ...refuse('storeUnavailable'), cause }))
 }
 
 export function createPet(context: Context): Handler {
   const { basePath, store } = context
   const respond = (added: Added): Reply => {
-    if (!added.ok) return refuse(ADD_ERRORS[added.reason])
+    if (!added.ok) return { ...refuse(ADD_ERRORS[added.reason]), cause: added.cause }
     return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
   }
   return ({ body }) => {
@@ -90,8 +91,16 @@ export function livez(): Handler {
 
 /** GET /readyz: whether pets can be added. Repairs a snapshot that failed. */
 export function readyz(context: Context): Handler {
-  return async () => {
+  const reply = async (): Promise<Reply> => {
     if (context.state !== 'serving') return refuse('draining')
-    return (await context.store.isWritable()) ? OK : refuse('storeUnavailable')
+    const isWritable = context.store.isWritable()
+    return respondWith(isWritable, (isReady) => (isReady ? OK : refuse('storeUnavailable')))
+  }
+  let before = OK.status
+  return async () => {
+    const now = await reply()
+    if (now.status !== before) context.onReadiness?.(now)
+    before = now.status
+    return now
   }
 }

@@ -1,20 +1,19 @@
 import { EventEmitter, on, once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
-import { networkInterfaces } from 'node:os'
 import type { Writable } from 'node:stream'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { hasCode, messageOf } from '../guards.ts'
-import { isLoopback, reachableUrl, urlOf } from '../http/server.ts'
+import { hasCode, hasMembers, messageOf } from '../guards.ts'
+import { reachableUrl, urlOf } from '../http/addresses.ts'
 import { launch, type Launched } from '../petstore/launch.ts'
+import { greeting, logStart, VERSION } from './greeting.ts'
+import { logEachMinute } from './minute.ts'
 import { readInitialPets } from './readers.ts'
-import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
+import { type Config, checkNpm, HELP, readConfig, readFlags, VARIABLES } from './settings.ts'
+import { strangeVariables } from './variables.ts'
 
 // One bundle is built for the executable and for the package.
 export { createPetstore, startPetstore } from '../petstore/launch.ts'
-
-const VERSION = '1.0.0'
-const OTHER_ADDRESS = '; use another --port, --host, --control-port or --control-host'
 
 /** The parts of `process` that the executable uses. Its signals are events. */
 export interface Process extends EventEmitter {
@@ -38,16 +37,16 @@ export async function main(
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
     const flags = readFlags(args)
-    for (const name of unknownVariables(env))
-      stderr.write(`petstore-server: warning: unknown variable ${name}; see --help\n`)
+    checkNpm(flags, env)
+    for (const what of strangeVariables(env, VARIABLES))
+      stderr.write(`petstore-server: warning: ${what}\n`)
     if (flags['help']) stdout.write(HELP)
     else if (flags['version']) stdout.write(`${VERSION}\n`)
     else if (flags['healthcheck']) await checkReadiness(readConfig(flags, env, ['host', 'port']))
     else await serve((settings) => readConfig(flags, env, settings), proc)
     return 0
   } catch (error) {
-    const isAddress = hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')
-    stderr.write(`petstore-server: ${messageOf(error)}${isAddress ? OTHER_ADDRESS : ''}\n`)
+    stderr.write(`petstore-server: ${messageOf(error)}\n`)
     return hasCode(error, 'invalid_option') ? 2 : 1
   }
 }
@@ -67,6 +66,7 @@ async function serve(read: ReadConfig, proc: Process): Promise<void> {
   const { log, logReports } = launched
   logStart(launched)
   logReports()
+  const endMinutes = logEachMinute(launched)
   void rereadKeys(launched, read, hangups)
   const crashed = once(proc, 'uncaughtException').then(([error]) => {
     throw new Error(`uncaught: ${inspect(error)}`)
@@ -83,6 +83,7 @@ async function serve(read: ReadConfig, proc: Process): Promise<void> {
     log.event('info', 'ends with exit status 1')
     throw error
   } finally {
+    endMinutes()
     await log.flush()
   }
 }
@@ -130,19 +131,38 @@ async function launchFrom(config: Config, logStream: Writable): Promise<Launched
     keepAlive: options.keepAlive * 1_000, // milliseconds
     logStream,
   }
-  const launched = await launch(given)
+  const launched = await launch(given).catch((error) => {
+    const hint = hintFor(error, config)
+    throw hint === '' ? error : new Error(messageOf(error) + hint, { cause: error })
+  })
   await nextTurn() // so that a signal received meanwhile wins the race in serve()
   return launched
 }
 
+/** Names the flag of an address that cannot be listened on. */
+function hintFor(error: unknown, config: Config): string {
+  if (!hasMembers(error) || !hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')) return ''
+  const { code, port, hostname, address } = error
+  if (code === 'EADDRINUSE') {
+    const isOfControls = port === config.controlPort && port !== config.port
+    return `; use another ${isOfControls ? '--control-port' : '--port'}`
+  }
+  const host = hostname ?? address
+  const isOfControls = host === config.controlHost && host !== config.host
+  return `; use another ${isOfControls ? '--control-host' : '--host'}`
+}
+
 /** Drains and closes the petstore. The second signal ends both waits. */
 async function stop(
-  { petstore, core, log }: Launched,
-  { drain, drainDelay }: Config,
+  launched: Launched,
+  config: Config,
   signal: string,
   second: Promise<string>,
 ): Promise<void> {
-  log.event('info', `${signal} received`)
+  const { petstore, core, log } = launched
+  const { drain, drainDelay } = config
+  const began = performance.now()
+  log.event('info', `${signal} received: ${waitOf(launched, config, signal)}`)
   core.context.state = 'draining'
   if (drainDelay > 0) {
     const delay = wait(drainDelay * 1_000, undefined, { ref: false })
@@ -150,77 +170,31 @@ async function stop(
   }
   second.then(() => petstore.close(0)).catch(() => {}) // the next line reports a failure
   const cutOff = await petstore.close(drain * 1_000)
+  log.event('info', `stopped after ${((performance.now() - began) / 1_000).toFixed(1)} s`)
   if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
+}
+
+/** What a stop waits for. */
+function waitOf({ load }: Launched, { drain, drainDelay }: Config, signal: string): string {
+  const { requests = 0, connections = 0 } = load?.() ?? {}
+  const open = `open connections: ${connections}`
+  if (drainDelay > 0) return `serves for ${drainDelay} s more; ${open}`
+  if (requests === 0) return `no request is in flight; ${open}`
+  const again = signal === 'SIGINT' ? 'Ctrl-C again' : 'another signal'
+  const awaited = requests === 1 ? '1 request' : `${requests} requests`
+  return `waits up to ${drain} s for ${awaited}; ${again} stops at once; ${open}`
 }
 
 async function checkReadiness({ host, port }: Config): Promise<void> {
   const url = `${reachableUrl(urlOf(host, port))}/readyz`
   try {
     const signal = AbortSignal.timeout(3_000)
-    const request = get(url, { signal }) // not fetch, which refuses some ports
+    const request = get(url, { signal, agent: false }) // not fetch, which refuses some ports
     const [response]: IncomingMessage[] = await once(request, 'response')
     if (response?.statusCode !== 200) throw new Error(`status ${response?.statusCode}`)
   } catch (error) {
     throw new Error(`not ready: ${url}: ${messageOf(error)}`)
   }
-}
-
-function logStart(launched: Launched): void {
-  const { petstore, options, keyring, log, bound = '', boundControls } = launched
-  const { apiKeys, hasGeneratedKey, maxStore, maxConnections } = options
-  const { url, controlUrl } = petstore
-  const { isAnyKeyValid } = keyring
-  const server = `petstore-server ${VERSION}, process ${process.pid}, listens on ${bound}`
-  const count = hasGeneratedKey ? '1, generated' : new Set(apiKeys).size
-  const keys = `valid keys: ${isAnyKeyValid ? 'any' : count}`
-  const limits = `--max-store ${maxStore}, --max-connections ${maxConnections}`
-  const line = `${server}: ${keys}, pets in ${petsIn(launched)}, ${limits}`
-  log.event('info', line, { url, controlUrl })
-  const warn = (what: string, at: string) => {
-    if (!isLoopback(at)) log.event('warn', `other machines may reach ${what} at ${at}`)
-  }
-  if (isAnyKeyValid) warn('a store for any key', bound)
-  if (boundControls) warn('the test controls', boundControls)
-}
-
-function petsIn({ options, core, keyCores }: Launched): string {
-  const place = keyCores ? 'each store' : (options.snapshot ?? 'memory')
-  return `${place}: ${core.context.store.size}`
-}
-
-/** The addresses; on a terminal or with a generated key, also what to do next. */
-function greeting(launched: Launched, isTTY = false): string {
-  const { petstore, options, keyring, keyCores, bound = '', boundControls = '' } = launched
-  const { url, controlUrl, apiKey } = petstore
-  const { hasGeneratedKey } = options
-  let addresses = `Petstore ${VERSION} listens on ${url}\n`
-  if (controlUrl) addresses += `Its test controls listen on ${controlUrl}\n`
-  for (const one of networkUrls(bound)) addresses += `On the network: ${one}\n`
-  for (const one of networkUrls(boundControls)) addresses += `Its controls on the network: ${one}\n`
-  if (!isTTY && !hasGeneratedKey) return addresses
-  const key = hasGeneratedKey ? apiKey : '$KEY'
-  let keyLine = `With an API key in ${key}:`
-  if (hasGeneratedKey) keyLine = `API key, generated and valid until it stops: ${key}`
-  if (keyCores) keyLine = `Each API key has a store of its own. ${keyLine}`
-  if (keyring.isAnyKeyValid) keyLine = `Any API key opens a store of its own, such as ${key}`
-  // The page makes up a key where any is valid.
-  const page = new URL(hasGeneratedKey && !keyCores ? `/#key=${key}` : '/', url)
-  return `${options.page ? `Open ${page}\n\n` : ''}${addresses}
-  ${keyLine}
-
-    curl -i -H "Authorization: Bearer ${key}" ${url}/pets
-
-Pets in ${petsIn(launched)}. Ctrl-C stops the server.
-`
-}
-
-/** The URLs by which other machines reach what listens on all addresses. */
-function networkUrls(bound: string): string[] {
-  if (reachableUrl(bound) === bound) return [] // it listens on one address, or not at all
-  const { hostname } = new URL(bound)
-  const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
-  const others = interfaces.filter(({ internal, family }) => !internal && family === 'IPv4')
-  return others.map(({ address }) => bound.replace(hostname, address))
 }
 
 /** At each SIGHUP, reads the file of keys again. */

@@ -1,9 +1,10 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { messageOf } from '../guards.ts'
 import { DEFAULTS, RULES } from '../petstore/options.ts'
-import { BOOLEAN, check, hintFor, integer, misuse, type Rule } from '../rules.ts'
+import { BOOLEAN, check, integer, misuse, type Rule } from '../rules.ts'
 import { type Read, readInitialPets, readKeys } from './readers.ts'
 import { toBoolean, toBytes, toDelay, toInteger, toList } from './readers.ts'
+import { serviceLinksIn } from './variables.ts'
 import type { NewPet, StartOptions } from '../types.ts'
 
 type NoSetting = 'pets' | 'store' | 'maxRequests' | 'logStream' | 'unref'
@@ -157,6 +158,8 @@ const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
 })
 type Row = (typeof ROWS)[number]
 
+export const VARIABLES: readonly string[] = ROWS.map(({ env }) => env)
+
 function helpOf(row: Row): string {
   const { group, name, value, env, help } = row
   const title = group ? `\n${group}\n` : ''
@@ -200,6 +203,17 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   }
 }
 
+/** Refuses what `npm start --port 9000` does: without a `--` in between, npm takes the flag. */
+export function checkNpm(flags: Readonly<Record<string, unknown>>, env: NodeJS.ProcessEnv): void {
+  if (env['npm_lifecycle_event'] !== 'start') return
+  for (const { name, value } of ROWS) {
+    const taken = env[`npm_config_${name.replaceAll('-', '_')}`] ?? ''
+    if (taken === '' || flags[name] !== undefined) continue
+    const flag = value === '' ? `--${name}` : `--${name} ${taken}`
+    throw misuse(`npm took --${name} for itself: npm start -- ${flag}`)
+  }
+}
+
 /** Reads all settings, or those wanted: a health check must not read the files of the server. */
 export function readConfig(
   flags: Readonly<Record<string, unknown>>,
@@ -207,9 +221,10 @@ export function readConfig(
   wanted: readonly string[] = Object.keys(SETTINGS),
 ): Config {
   const config = { ...DEFAULT_CONFIG }
+  const links = serviceLinksIn(env)
   for (const row of ROWS.filter(({ key }) => wanted.includes(key))) {
     const flag = flags[row.name]
-    const variable = env[row.env] ?? ''
+    const variable = links.includes(row.env) ? '' : (env[row.env] ?? '')
     if (flag !== undefined) {
       const value = row.name.startsWith('no-') ? !flag : flag
       config[row.key] = readSetting(row, `--${row.name}`, String(value)) // joins a list with commas
@@ -231,12 +246,4 @@ function readSetting(row: Row, source: string, text: string): unknown {
   }
   if (rule) check(source, value, rule, JSON.stringify(text))
   return value
-}
-
-/** The variables that look like settings but are not, each with the one that was meant. */
-export function unknownVariables(env: NodeJS.ProcessEnv): string[] {
-  const known = ROWS.map((row) => row.env)
-  const isUnknown = (name: string) => name.startsWith('PETSTORE_') && !known.includes(name)
-  const unknown = Object.keys(env).filter(isUnknown)
-  return unknown.map((name) => `${name}${hintFor(name, known)}`)
 }

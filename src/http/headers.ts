@@ -16,11 +16,17 @@ export function bodyProblem(headers: IncomingHttpHeaders, maxBody: number): Prob
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+const TRACE_ID = /(?<=^[\da-f]{2}-)(?!0{32})[\da-f]{32}(?=-[\da-f]{16}-[\da-f]{2})/
 const MAX_AGE = '7200' // seconds, the most that Chromium honours
 
 /** The request id that a proxy sent, if it is safe to log and to send back. */
 export function readRequestId({ 'x-request-id': value }: IncomingHttpHeaders): string | undefined {
   return typeof value === 'string' && REQUEST_ID.test(value) ? value : undefined
+}
+
+/** The trace id of the W3C's `traceparent`, if there is one. */
+export function readTraceId({ traceparent }: IncomingHttpHeaders): string | undefined {
+  return TRACE_ID.exec(String(traceparent ?? ''))?.[0]
 }
 
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */

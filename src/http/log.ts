@@ -1,21 +1,24 @@
 import type { Writable } from 'node:stream'
 import { cachedTimestamp, clearTimeout, setTimeout } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
-import { readRequestId } from './headers.ts'
+import { messageOf } from '../guards.ts'
+import { readRequestId, readTraceId } from './headers.ts'
 import { HEAP_LIMIT } from './limits.ts'
 import { readTarget } from './router.ts'
 
 type LogLevel = 'info' | 'warn' | 'error'
 type Redact = (text: string) => string
-type Members = Readonly<Record<string, string | undefined>>
+type Members = Readonly<Record<string, string | number | undefined>>
 
 export interface Log {
   /** Makes a logger of a store's requests. Bodies and query values may be secret: it omits them. */
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Logs an event at once; those of the next 10 s after them, as a sum with the last detail. */
-  count(level: LogLevel, what: string, detail?: string): void
+  /** Logs an event at once; the same ones of the next 10 s after them, as a sum. */
+  count(level: LogLevel, what: string): void
+  /** Takes how many requests have ended since the last call, by class of status such as 2xx. */
+  takeCounts(): ReadonlyMap<string, number>
   /** Resolves when all lines so far have left the process, or after half a second. */
   flush(): Promise<void>
 }
@@ -28,7 +31,8 @@ const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 
 /** @param redact Takes the keys out of the message of an event. */
 export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
-  if (format === 'off') return { event() {}, count() {}, async flush() {} }
+  if (format === 'off')
+    return { event() {}, count() {}, takeCounts: () => new Map(), async flush() {} }
   const isJson = format === 'json'
   const requestLine = isJson ? jsonLine : textLine
   const eventLine = isJson ? jsonEvent : textEvent
@@ -40,8 +44,13 @@ export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redac
   const event: Log['event'] = (level, message, members) =>
     add(eventLine(level, redact(message), members))
   const { count, report } = eventCounter(event)
+  const { countRequest, takeCounts } = requestCounter()
   return {
-    requestLogger: (redactRequest) => (request) => add(requestLine(request, redactRequest)),
+    requestLogger: (redactRequest) => (request) => {
+      countRequest(request)
+      add(requestLine(request, redactRequest))
+    },
+    takeCounts,
     event,
     count,
     flush() {
@@ -58,13 +67,32 @@ export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redac
   }
 }
 
+const CLASSES = ['unanswered', '1xx', '2xx', '3xx', '4xx', '5xx']
+
+/** Counts requests by class of status until they are taken. */
+function requestCounter() {
+  let counts = new Map<string, number>()
+
+  function countRequest({ reply }: RequestOutcome): void {
+    const status = CLASSES[Math.trunc((reply?.status ?? 0) / 100)] ?? ''
+    counts.set(status, (counts.get(status) ?? 0) + 1)
+  }
+
+  function takeCounts(): ReadonlyMap<string, number> {
+    const taken = counts
+    counts = new Map()
+    return taken
+  }
+  return { countRequest, takeCounts }
+}
+
 /** Counts events for the next `report`. */
 function eventCounter(event: Log['event']) {
-  const counts = new Map<string, { level: LogLevel; detail: string; times: number }>()
+  const counts = new Map<string, { level: LogLevel; times: number }>()
   let timer: NodeJS.Timeout | undefined
 
-  const count: Log['count'] = (level, what, detail = '') => {
-    counts.set(what, { level, detail, times: (counts.get(what)?.times ?? 0) + 1 })
+  const count: Log['count'] = (level, what) => {
+    counts.set(what, { level, times: (counts.get(what)?.times ?? 0) + 1 })
     if (!timer) report()
   }
 
@@ -72,9 +100,7 @@ function eventCounter(event: Log['event']) {
     clearTimeout(timer)
     timer = undefined
     if (counts.size === 0) return
-    for (const [what, { level, detail, times }] of counts) {
-      event(level, `${what}${detail}: ${times}`)
-    }
+    for (const [what, { level, times }] of counts) event(level, `${what}: ${times}`)
     counts.clear()
     timer = setTimeout(report, REPORT_INTERVAL).unref()
   }
@@ -135,10 +161,12 @@ function lineWriter(stream: Writable, warning: (lost: number, reason: string) =>
 
 const now = cachedTimestamp(1, (time) => time.toISOString())
 
+const LEVELS: Readonly<Record<number, LogLevel>> = { 500: 'error', 503: 'warn' }
+
 // Concatenated: JSON.stringify of an object takes longer.
 function jsonLine(request: RequestOutcome, redact: Redact): string {
   const { head, reply, ms, bytes } = request
-  const level = reply?.status === 500 ? 'error' : 'info'
+  const level = LEVELS[reply?.status ?? 0] ?? 'info'
   const method = head && redact(head.method)
   const path = head && targetOf(head, redact)
   return (
@@ -166,14 +194,16 @@ function textMember(name: string, value: string | number | undefined): string {
 
 function otherMembers(request: RequestOutcome, redact: Redact, show: typeof textMember): string {
   const { headers } = request.head ?? {}
-  const { code } = request.reply ?? {}
+  const { code, cause } = request.reply ?? {}
   const requestId = headers && readRequestId(headers)
   const forwardedFor = headers?.['x-forwarded-for']?.toString()
   return (
     show('operation', request.route?.operation) +
     show('code', code && redact(code)) +
+    show('cause', cause === undefined ? undefined : redact(messageOf(cause))) +
     show('key', request.key) +
     show('requestId', requestId && redact(requestId)) +
+    show('traceId', requestId === undefined && headers ? readTraceId(headers) : undefined) +
     show('remote', request.remote) +
     show('forwardedFor', forwardedFor && redact(forwardedFor))
   )

@@ -9,6 +9,7 @@ export interface Reply {
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
   readonly code?: string // the body's, for the log
+  readonly cause?: unknown // of the failure, for the log alone
   readonly contentLength?: number // of the whole body, if a test's fault cuts it short
 }
 

@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { urlOf } from './addresses.ts'
+import { emptyBacklog } from './backlog.ts'
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from './clock.ts'
 import type { Connection } from './connection.ts'
 import { Connections } from './connections.ts'
@@ -12,7 +13,11 @@ import { MAX_HEADERS, type ServerOptions } from './limits.ts'
 import { malformedProblem, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
 
-const MAX_ACCEPT_TURNS = 1_000 // so that a flooded listener stops too
+/** What a server has open. */
+export interface Load {
+  readonly connections: number
+  readonly requests: number // in flight, and those that wait for them
+}
 
 /** The node:http server: bounds what it reads, and closes connections without losing responses. */
 export class HttpServer {
@@ -20,7 +25,6 @@ export class HttpServer {
   readonly #options: ServerOptions
   readonly #server: Server
   readonly #connections: Connections
-  #connectionCount = 0 // in total, not only those that are open
   #requestCount = 0 // in total
   #cutOff = 0 // requests
 
@@ -36,7 +40,6 @@ export class HttpServer {
     this.#server.maxHeadersCount = MAX_HEADERS + 1
     this.#server.once('listening', this.#checkForStalls)
     this.#server.on('connection', (socket) => {
-      this.#connectionCount++
       this.#connections.add(socket)
       if (options.unref) socket.unref()
     })
@@ -52,7 +55,13 @@ export class HttpServer {
 
   /** Resolves to the URL as bound, such as http://0.0.0.0:8080. Rejects with the system's code. */
   async listen(port: number, host: string): Promise<string> {
-    const server = this.#server.listen(port, host)
+    const server = this.#server.listen({
+      port,
+      // Node takes no host for all addresses of IPv6 and IPv4, or of IPv4 where there is no IPv6.
+      host: host === '::' ? undefined : host,
+      backlog: this.#options.maxConnections, // the system has a limit of its own
+      exclusive: port === 0, // else the workers of a cluster would share the port that it picks
+    })
     await once(server, 'listening') // node's error names the address
     if (this.#options.unref) server.unref()
     server.on('error', ({ message }) => {
@@ -68,7 +77,7 @@ export class HttpServer {
    * milliseconds. A second call can shorten the wait. Returns how many requests were cut off.
    */
   async stop(drain: number): Promise<number> {
-    await this.#acceptBacklog()
+    await emptyBacklog(this.#server)
     // http's close() would also cut off clients that still read a response. Bun has no alternative.
     const close: NetServer['close'] =
       'bun' in process.versions ? this.#server.close : NetServer.prototype.close
@@ -94,20 +103,10 @@ export class HttpServer {
     return this.#cutOff
   }
 
-  /**
-   * Accepts the connections in the backlog: closing the listener would reset them. Meanwhile, the
-   * system queues at most one more. It lets other clients wait, and refuses them when they retry.
-   */
-  async #acceptBacklog(): Promise<void> {
-    const server: NetServer & { _handle?: { listen?: (backlog: number) => void } } = this.#server
-    const { _handle } = server // undocumented
-    _handle?.listen?.(0) // shrinks the backlog
-    await nextTurn() // ends this turn of the event loop; each later one accepts one connection
-    let before = -1
-    for (let turn = 0; turn < MAX_ACCEPT_TURNS && this.#connectionCount !== before; turn++) {
-      before = this.#connectionCount
-      await nextTurn()
-    }
+  get load(): Load {
+    let requests = 0
+    for (const { pending } of this.#connections.values()) requests += pending.length
+    return { connections: this.#connections.size, requests }
   }
 
   #closeIdle(): void {
@@ -176,18 +175,4 @@ export class HttpServer {
     this.#service.onEnd?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
     connection.linger()
   }
-}
-
-export function urlOf(address: string, port: number): string {
-  return `http://${address.includes(':') ? `[${address}]` : address}:${port}`
-}
-
-/** The URL by which this machine reaches a server that is bound to a URL. */
-export function reachableUrl(bound: string): string {
-  return bound.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
-}
-
-/** Whether only this machine reaches a server that is bound to a URL. */
-export function isLoopback(bound: string): boolean {
-  return /^http:\/\/(?:\[::ffff:)?(?:127\.|\[::1\])/.test(bound)
 }

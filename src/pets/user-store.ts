@@ -1,11 +1,10 @@
-import type { Added, Awaitable, Store } from '../types.ts'
-import { UNKNOWN } from './store.ts'
+import type { Added, Awaitable, NewPet, Store } from '../types.ts'
 
 const REASONS = ['store_full', 'storage_failed', 'outcome_unknown']
 
 type OnFailure = (failure: unknown) => void
 
-/** Wraps a user's store, and fills it on first use. `add` and `isWritable` never reject. */
+/** Wraps a user's store, and fills it on first use. `add` never rejects. */
 export function userStore(store: Store, fill: () => Promise<void>, onFailure: OnFailure): Store {
   let filling: Promise<void> | undefined
   let closing: Promise<void> | undefined
@@ -37,9 +36,8 @@ export function userStore(store: Store, fill: () => Promise<void>, onFailure: On
         return json === undefined ? undefined : checkJson(json)
       }),
     reset: (pets) => whenFilled(() => store.reset(pets)),
-    isWritable: () => whenFilled(() => store.isWritable()).catch(() => false),
-    add: (pet) =>
-      whenFilled(async () => checkAdded(await store.add(pet), onFailure)).catch(() => UNKNOWN),
+    isWritable: () => whenFilled(() => store.isWritable()),
+    add: (pet) => whenFilled(() => addTo(store, pet, onFailure)).catch(unknownBecause),
     close() {
       closing ??= Promise.resolve().then(() => store.close())
       return closing
@@ -47,12 +45,15 @@ export function userStore(store: Store, fill: () => Promise<void>, onFailure: On
   }
 }
 
+const unknownBecause = (cause: unknown): Added => ({ ok: false, reason: 'outcome_unknown', cause })
+
 function checkJson(json: unknown): string {
   if (typeof json === 'string') return json
   throw new TypeError('the store must return JSON as a string')
 }
 
-function checkAdded(added: Added, onFailure: OnFailure): Added {
+async function addTo(store: Store, pet: NewPet, onFailure: OnFailure): Promise<Added> {
+  const added = await store.add(pet)
   if (added.ok) checkJson(added.json)
   else if (added.cause !== undefined) onFailure(added.cause)
   if (added.ok || REASONS.includes(added.reason)) return added

@@ -5,9 +5,11 @@ import { routes } from '../api/routes.ts'
 import { Faults } from '../fake/faults.ts'
 import { RequestRecorder } from '../fake/requests.ts'
 import { makeStrict } from '../fake/violations.ts'
+import { messageOf } from '../guards.ts'
 import type { Keyring } from '../http/bearer.ts'
 import type { RequestHead, RequestOutcome, Service } from '../http/dispatch.ts'
 import type { Log } from '../http/log.ts'
+import type { Reply } from '../http/respond.ts'
 import { createRouter, type Router } from '../http/router.ts'
 import type { AnyStore } from '../pets/store.ts'
 import type { Awaitable } from '../types.ts'
@@ -37,7 +39,9 @@ export function makeCore(
   storeNumber?: number,
 ): Core {
   const { basePath, page, getPetState, cors, maxBody } = options
-  const context: Context = { store, basePath, page, keyring, getPetState, state: 'serving' }
+  const onReadiness = (reply: Reply) => logReadiness(log, reply)
+  const state = 'serving'
+  const context: Context = { store, basePath, page, keyring, getPetState, state, onReadiness }
   const table = routes(context)
   // Before Faults, which then decorates it: faults apply to what it refuses, too.
   if (options.strict) makeStrict(table, redact)
@@ -58,6 +62,13 @@ export function makeCore(
     ...reports(router, log.requestLogger?.(redact), recorder),
   }
   return { context, faults, recorder, service }
+}
+
+function logReadiness(log: Log, { status, code, cause }: Reply): void {
+  if (status === 200) return log.event('info', '/readyz is 200 again')
+  let why = code === 'storage_failed' ? 'the store cannot be written' : 'the server is stopping'
+  if (cause !== undefined) why = messageOf(cause)
+  log.event('warn', `/readyz is ${status}: ${why}`)
 }
 
 /** What reports requests. A recorder that keeps none is not on their way. */

@@ -4,12 +4,13 @@ import { controlRoutes, isFromWebPage } from '../fake/control.ts'
 import { RequestRecorder } from '../fake/requests.ts'
 import { openSnapshotStore } from '../files/snapshot-store.ts'
 import { messageOf } from '../guards.ts'
+import { isLoopback } from '../http/addresses.ts'
 import { Keyring } from '../http/bearer.ts'
 import type { RequestHead, Service } from '../http/dispatch.ts'
 import { Limits } from '../http/limits.ts'
 import { openLog } from '../http/log.ts'
 import { createRouter } from '../http/router.ts'
-import { HttpServer, isLoopback } from '../http/server.ts'
+import { HttpServer } from '../http/server.ts'
 import { type AnyStore, MemoryStore, type Report } from '../pets/store.ts'
 import { userStore } from '../pets/user-store.ts'
 import type { Petstore, PetstoreOptions, StartOptions } from '../types.ts'
@@ -85,12 +86,13 @@ async function listen(setup: Setup, limits: Limits, report: Report): Promise<Par
     // Fills an empty snapshot, and by this first use a user's store. Memory has its pets already.
     await orStorageFailed(fill(store, options))
     const bound = await server.listen(options.port, options.host)
+    const load = () => server.load
     const controls = await startControls(parts, limits)
     const stop = async (drain: number) => {
       await controls?.server.stop(0)
       return server.stop(drain)
     }
-    return { ...parts, bound: bound + basePath, boundControls: controls?.bound, stop }
+    return { ...parts, bound: bound + basePath, boundControls: controls?.bound, load, stop }
   } catch (error) {
     await Promise.allSettled([server.stop(0), store.close()])
     throw error
@@ -109,7 +111,7 @@ function makeStore({ options, log }: Setup, report: Report): AnyStore {
   if (ownStore) {
     const fillStore = () => fill(ownStore, options)
     return userStore(ownStore, fillStore, (error) =>
-      log.count('error', 'the store failed', `: ${messageOf(error)}`),
+      log.count('error', `the store failed: ${messageOf(error)}`),
     )
   }
   const memory = new MemoryStore(maxStore, report)

@@ -2,9 +2,10 @@ import type { RequestListener } from 'node:http'
 import { inspect, type InspectOptions } from 'node:util'
 import { ADD_ERRORS, ERRORS } from '../api/errors.ts'
 import { hasCode, messageOf } from '../guards.ts'
+import { reachableUrl } from '../http/addresses.ts'
 import { Exchange } from '../http/exchange.ts'
 import { connectionError, createFetch } from '../http/fetch.ts'
-import { reachableUrl } from '../http/server.ts'
+import type { Load } from '../http/server.ts'
 import { parsePet, validateInitialPets, validateNewPets } from '../pets/pet.ts'
 import { check, integer, misuse, withCode } from '../rules.ts'
 import type { Added, Awaitable, NewPet, Pet, Store } from '../store-types.ts'
@@ -19,6 +20,7 @@ export interface Parts extends Setup {
   readonly keyCores?: KeyCores
   readonly bound?: string // undefined without a socket
   readonly boundControls?: string | undefined
+  readonly load?: () => Load
   /** Stops listening; returns how many requests were cut off. */
   readonly stop?: (drain: number) => Promise<number>
 }

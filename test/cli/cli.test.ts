@@ -15,7 +15,15 @@ import { ended, type Ended, FakeProcess, run, serve } from './executable.ts'
 import { ask, listen, postHead, REX, within } from '../http/raw.ts'
 import { PETSTORE } from '../built.ts'
 import { Running } from '../process.ts'
-import { assertLast, check, portOf, type RawConnection, send, start } from '../support.ts'
+import {
+  assertLast,
+  check,
+  mockTimers,
+  portOf,
+  type RawConnection,
+  send,
+  start,
+} from '../support.ts'
 import { AUTHORIZATION, bearer, folderOf, freePort, KEY, temporaryFile } from '../support.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
@@ -57,16 +65,22 @@ const noFolder = (path: string) =>
 test('names what it cannot open, says why in words, and exits 1', async (t) => {
   const inUse = `${portOf(await start(t))}`
   const snapshot = `${folderOf()}/none/pets.json`
-  const hint = 'use another --port, --host, --control-port or --control-host'
-  const noAddress = `listen EADDRNOTAVAIL: address not available 192.0.2.1; ${hint}`
-  const noHost = `getaddrinfo ENOTFOUND none.invalid; ${hint}`
-  const address = `127.0.0.1:${inUse}`
-  const isInUse = `listen EADDRINUSE: address already in use ${address}; ${hint}`
+  const noAddress = 'listen EADDRNOTAVAIL: address not available 192.0.2.1'
+  const noHost = 'getaddrinfo ENOTFOUND none.invalid'
+  const isInUse = `listen EADDRINUSE: address already in use 127.0.0.1:${inUse}`
+  const free = `${await freePort()}`
   for (const [why, ...args] of [
-    [isInUse, '--port', inUse],
-    [isInUse, '--control-port', inUse],
-    [noAddress, '--host', '192.0.2.1'],
-    [noHost, '--host', 'none.invalid'],
+    [`${isInUse}; use another --port`, '--port', inUse],
+    [`${isInUse}; use another --control-port`, '--control-port', inUse],
+    [`${noAddress}; use another --host`, '--host', '192.0.2.1'],
+    [
+      `${noAddress}:${free}; use another --control-host`,
+      '--control-port',
+      free,
+      '--control-host',
+      '192.0.2.1',
+    ],
+    [`${noHost}; use another --host`, '--host', 'none.invalid'],
     [noFolder(snapshot), '--snapshot', snapshot],
   ] as const)
     assert.deepEqual(await run(['--port', '0', ...args]), ended(1, why))
@@ -234,9 +248,9 @@ const TEXT_LINE =
 /** What a line of the log says: level and message, or path and status of a request. */
 function saidIn(line: string): string {
   if (TEXT_LINE.test(line)) return 'info: /v1/pets 200'
-  if (!line.startsWith('{')) return line.replace(/^\S+Z /, '')
+  if (!line.startsWith('{')) return line.replace(/^\S+Z | \d+\.\d s$/g, '')
   const { level, path, status, message = `${path} ${status}` } = JSON.parse(line)
-  return `${level}: ${message}`
+  return `${level}: ${message}`.replace(/(?<=stopped after) \d+\.\d s$/, '')
 }
 
 for (const [format, isTTY, ...args] of [
@@ -263,7 +277,8 @@ for (const [format, isTTY, ...args] of [
     assert.deepEqual(lines?.map(saidIn), [
       `info: ${server}: valid keys: 1, pets in memory: 0, ${limits}`,
       'info: /v1/pets 200',
-      'info: SIGTERM received',
+      'info: SIGTERM received: no request is in flight; open connections: 1',
+      'info: stopped after',
       'info: ends with exit status 0',
     ])
   })
@@ -289,6 +304,19 @@ describe('--healthcheck', () => {
     const reasons = addresses.map(({ address }) => `connect ECONNREFUSED ${address}:1`)
     const line = `not ready: http://two.invalid:1/readyz: ${reasons.join('; ')}`
     assert.deepEqual(await ready('1', '--host', 'two.invalid'), ended(1, line))
+  })
+
+  test('asks no proxy of the environment', async (t) => {
+    const proxy = createNetServer((socket) => socket.destroy())
+    const env = {
+      NODE_USE_ENV_PROXY: '1',
+      HTTP_PROXY: await listen(t, proxy),
+      PATH: process.env['PATH'],
+    }
+    const port = `${portOf(await start(t))}`
+    const args = ['--import', 'tsx', 'src/main.ts', '--healthcheck', '--port', port]
+    const { status, stderr } = await new Running([process.execPath, ...args], { env }).exited
+    assert.equal(status, 0, stderr)
   })
 
   test('exits 1 and shows any status but 200, or that there was none in time', async (t) => {
@@ -321,7 +349,10 @@ test('SIGHUP on a terminal, which is gone then, stops the server', async (t) => 
   const { process, status } = await serve(t, ['--demo'], { isTTY: true })
   process.emit('SIGHUP')
   assert.equal(await status, 0)
-  assert.match(process.stdout.text, / info: SIGHUP received\n/)
+  assert.match(
+    process.stdout.text,
+    / info: SIGHUP received: no request is in flight; open connections: 0\n/,
+  )
 })
 
 test('SIGHUP rereads the file of keys, and a bad file changes no key', async (t) => {
@@ -390,17 +421,58 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
       assert.equal(await petstore.status, 1)
       await busy.closed
       const cutOff = 'requests in flight that were cut off: 1'
+      const again = signals[0] === 'SIGINT' ? 'Ctrl-C again' : 'another signal'
+      const waits =
+        delay === '0'
+          ? `waits up to ${drain} s for 1 request; ${again} stops at once`
+          : `serves for ${delay} s more`
       const { stdout, stderr } = petstore.process
       assert.ok(stderr.text.endsWith(`\npetstore-server: ${cutOff}\n`), stderr.text)
-      assert.deepEqual(stdout.text.trimEnd().split('\n').slice(-4).map(saidIn), [
-        `info: ${signals[0]} received`,
+      assert.deepEqual(stdout.text.trimEnd().split('\n').slice(-5).map(saidIn), [
+        `info: ${signals[0]} received: ${waits}; open connections: 1`,
         'info: /v1/pets null',
+        'info: stopped after',
         `error: ${cutOff}`,
         'info: ends with exit status 1',
       ])
     })
   }
 }
+
+test('each minute a line says what came and what is open, unless nothing did', async (t) => {
+  mockTimers(t, 'setInterval')
+  const { process, url } = await serve(t)
+  t.mock.timers.tick(60_000)
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  for (const path of ['/v1/pets', '/v1/pets', '/v1/none', '/v1/store/orders'])
+    await send({ url }, 'GET', path, { agent })
+  t.mock.timers.tick(60_000)
+  await process.stdout.until(/the last minute/)
+  t.mock.timers.tick(60_000)
+  await openRequest(t, { url })
+  t.mock.timers.tick(60_000)
+  await process.stdout.until(/the last minute[^]*the last minute/)
+  const lines = process.stdout.text.match(/^.*the last minute.*$/gm) ?? []
+  const [first = {}, second = {}, ...others] = lines.map((line) => JSON.parse(line))
+  assert.deepEqual(others, [])
+  const { time, message, loopDelayMs, heapBytes, ...rest } = first
+  const known = { connections: 1, inFlight: 0, petBytes: 0, '2xx': 2, '4xx': 1, '5xx': 1 }
+  assert.deepEqual(rest, { level: 'info', ...known })
+  assert.ok(loopDelayMs >= 0 && heapBytes > 2 ** 20)
+  const shown = /: connections=1 inFlight=0 loopDelayMs=.* petBytes=0 2xx=2 4xx=1 5xx=1$/
+  assert.match(message, shown)
+  assert.deepEqual([second.inFlight, second['2xx']], [1, undefined])
+})
+
+test('a start warns that the process may open fewer files than connections', async (t) => {
+  const { process } = await serve(t, ['--api-key', KEY, '--max-connections', '1000000'])
+  const warning =
+    /"warn","message":"this process may open \d+ files, and --max-connections 1000000 /
+  await process.stdout.until(warning)
+  const enough = await serve(t, ['--api-key', KEY, '--max-connections', '10'])
+  assert.doesNotMatch(enough.process.stdout.text, /may open/)
+})
 
 test('one signal cuts off the drain after a --drain-delay that ended by itself', async (t) => {
   const petstore = await serve(t, ['--api-key', KEY, '--drain', '86400', '--drain-delay', '1'])

@@ -280,6 +280,37 @@ test('an unknown PETSTORE_ variable is warned about by name, never with its valu
   assert.doesNotMatch(stderr.text + stdout.text, /a-secret-key|PETSTOREX|MY_/)
 })
 
+test('a flag that npm start took for itself is refused, with what would be right', async () => {
+  const npm = (name: string, value: string) => ({
+    npm_lifecycle_event: 'start',
+    [`npm_config_${name}`]: value,
+  })
+  const took = (name: string, flag: string) =>
+    ended(2, `npm took --${name} for itself: npm start -- --${flag}`)
+  assert.deepEqual(await run(['--demo'], npm('port', '9000')), took('port', 'port 9000'))
+  assert.deepEqual(await run([], npm('max_body', '1m')), took('max-body', 'max-body 1m'))
+  assert.deepEqual(await run([], npm('strict', 'true')), took('strict', 'strict'))
+  const given = await run(['--port', '0', '--log', 'off'], npm('port', '9000'))
+  assert.equal(given.status, 0, given.stderr)
+})
+
+test('the variables of a Kubernetes Service are no settings, which a warning says', async (t) => {
+  const links = {
+    PETSTORE_PORT: 'tcp://10.0.0.1:80',
+    PETSTORE_PORT_80_TCP_ADDR: '10.0.0.1',
+    PETSTORE_SERVICE_HOST: '10.0.0.1',
+    PETSTORE_CONTROL_PORT: 'tcp://10.0.0.2:80', // the name of a setting
+    PETSTORE_CONTROL_SERVICE_PORT_HTTP: '80',
+  }
+  const { stdout, stderr } = (await serve(t, ['--api-key', KEY], { env: links })).process
+  const names = Object.keys(links).join(', ')
+  const why = 'no settings, because Kubernetes made them for a Service'
+  assert.ok(stderr.text.startsWith(`petstore-server: warning: ${why}: ${names}\n`), stderr.text)
+  assert.doesNotMatch(stdout.text, /controlUrl/)
+  const { status } = await run([], { PETSTORE_CONTROL_PORT: 'udp' })
+  assert.equal(status, 2)
+})
+
 const KEYS = ['first-key', 'second-key', 'AZaz09-._~+/==', 'a'.repeat(8), 'b'.repeat(256)]
 const NO_KEYS = ['b'.repeat(255), 'other-key', '# comment']
 

@@ -70,11 +70,30 @@ function entriesOf({ text }: FakeStream): unknown[] {
   return lines.map((line) => {
     const { time, level, ms, ...entry } = JSON.parse(line)
     assert.match(time, new RegExp(`^${TIME}$`))
-    assert.equal(level, entry.status === 500 ? 'error' : 'info')
+    assert.equal(level, entry.status === 500 ? 'error' : entry.status === 503 ? 'warn' : 'info')
     assert.match(String(ms), /^\d+(\.\d{1,3})?$/) // to the microsecond
     return entry
   })
 }
+
+test('has the trace id where there is no request id', async (t) => {
+  const { petstore, logStream } = await startLogging(t, 'json')
+  const id = '4bf92f3577b34da6a3ce929d0e0e4736'
+  const traceparent = `00-${id}-00f067aa0ba902b7-01`
+  const ids: [headers: Record<string, string>, traceId: string | undefined][] = [
+    [{ traceparent }, id],
+    [{ traceparent, 'x-request-id': 'r-1' }, undefined],
+    [{ traceparent: traceparent.replace(id, '0'.repeat(32)) }, undefined],
+    [{ traceparent: id }, undefined],
+  ]
+  for (const [headers] of ids) await send(petstore, 'GET', '/v1/pets', { headers })
+  await petstore.log.flush()
+  const lines = logStream.text.trim().split('\n')
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).traceId),
+    ids.map(([, traceId]) => traceId),
+  )
+})
 
 test('knows the address, the code and the key of clients that leave at once', async (t) => {
   const { petstore, logStream } = await startLogging(t, 'json')
@@ -359,9 +378,9 @@ test('a flush reports all counts, and starts the ten seconds to the next report 
   const pass = (ms: number) => [ms, 10].forEach((some) => t.mock.timers.tick(some))
   log.count('warn', 'one')
   pass(5_000)
-  for (const detail of [': a', ': b']) log.count('warn', 'two', detail)
+  for (const what of ['two: a', 'two: b', 'two: a']) log.count('warn', what)
   void log.flush()
-  assert.match(logStream.text, /^.*one: 1\n.*two: b: 2\n$/)
+  assert.match(logStream.text, /^.*one: 1\n.*two: a: 2\n.*two: b: 1\n$/)
   log.count('warn', 'three')
   pass(9_000)
   assert.doesNotMatch(logStream.text, /three/)

@@ -1,5 +1,6 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
@@ -227,4 +228,18 @@ test('a closed petstore can be collected', async () => {
   assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
   // The compiler may keep the last one alive; a leak would keep them all.
   assert.ok(Number(stdout) <= 1, stdout)
+})
+
+test('each worker of a cluster gets a port of its own', async (t) => {
+  const script = `${folderOf()}/cluster.mjs`
+  const code = `
+    import cluster from 'node:cluster'
+    import { startPetstore } from '${INDEX}'
+    if (cluster.isPrimary) for (const _ of [1, 2]) cluster.fork().on('message', console.log)
+    else process.send((await startPetstore()).url)`
+  writeFileSync(script, code)
+  const primary = new Running([process.execPath, script])
+  t.after(() => primary.process.kill('SIGKILL'))
+  const [, first, second] = await primary.until(/^(http:.*)\n(http:.*)\n/)
+  assert.notEqual(first, second)
 })

@@ -67,11 +67,15 @@ for (const failing of ['rejects', 'throws'] as const) {
     const added = await send(petstore, 'POST', '/v1/pets', { body: BODY })
     assert.equal(assertError(added, 503, 'outcome_unknown'), MAYBE_ADDED)
     await logStream.until(/error: the store failed: the disk is on fire: 1\n/)
+    await logStream.until(/warn: \/readyz is 503: the disk is on fire\n/)
+    await logStream.until(/ 503 .* operation=createPet .* cause="the disk is on fire" /)
     assert.doesNotMatch(logStream.text, / 500 /)
     const error = { code: 'outcome_unknown', message: `pet 1 of 1: ${MAYBE_ADDED}` }
     await assert.rejects(petstore.add([REX]), error)
     store.failing = undefined
-    await check(petstore, 'GET', '/readyz', 200)
+    for (const _ of [1, 2]) await check(petstore, 'GET', '/readyz', 200)
+    await logStream.until(/info: \/readyz is 200 again\n/)
+    assert.equal(logStream.text.match(/\/readyz/g)?.length, 2)
     await check(petstore, 'GET', '/v1/pets/1', 200)
     await check(petstore, 'POST', '/v1/pets', 201, { body: BODY })
   })

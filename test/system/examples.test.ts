@@ -48,6 +48,20 @@ test('compose: both services restart, are limited and have time to stop', { skip
   assert.ok(existsSync(`examples/${file}`), file)
 })
 
+interface Healthcheck {
+  start_period?: string
+  start_interval?: string
+}
+
+test('compose: a start_interval has the start_period that Docker wants with it', { skip }, () => {
+  for (const file of [COMPOSE, POSTGRES]) {
+    const [{ services }] = parse(file)
+    const all = Object.values<{ healthcheck?: Healthcheck }>(services)
+    for (const { healthcheck = {} } of all)
+      assert.ok(healthcheck.start_period || !healthcheck.start_interval, file)
+  }
+})
+
 test('compose with PostgreSQL: all services restart, and rotate their logs', { skip }, () => {
   const [{ services }] = parse(POSTGRES)
   assert.deepEqual(Object.keys(services), ['petstore-a', 'petstore-b', 'nginx', 'postgres'])

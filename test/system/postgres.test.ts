@@ -1,18 +1,20 @@
 // examples/postgres: two instances share one PostgreSQL, through load, kills and restarts of each.
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
 import { before, describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { DEMO_PETS } from '../demo.ts'
 import { assertLikeAnArray } from '../pets/model.ts'
 import { Running } from '../process.ts'
-import { assertError, check, listAll, petsIn, SEED, send } from '../support.ts'
+import { assertError, bearer, check, KEY, listAll, petsIn, SEED, send } from '../support.ts'
+import { temporaryFile } from '../support.ts'
 import { assertConforms } from '../verify.ts'
 import { type Ask, loadDuring } from './load.ts'
 import { isHere } from './packages.ts'
 import type { OpenStore } from './postgres.ts'
-import { hasPostgres, installExample, PROJECT, startDatabase, startInstance } from './postgres.ts'
+import { hasPostgres, installExample, PROJECT, startDatabase } from './postgres.ts'
+import { startInstance, startPgBouncer } from './postgres.ts'
 import { startProxy } from './proxies.ts'
 
 const RESTARTS = Number(process.env['RESTARTS'] ?? 1) // of each instance
@@ -166,6 +168,39 @@ describe('with PostgreSQL', { skip }, () => {
     assert.deepEqual(listed.sort(), acknowledged.sort())
   })
 
+  const withPgBouncer = { skip: !isHere('pgbouncer') && 'there is no PgBouncer' }
+  test('through PgBouncer in transaction mode no request fails', withPgBouncer, async (t) => {
+    const database = await startDatabase(t)
+    const instance = await startInstance(t, { url: await startPgBouncer(t, database) })
+    const { acknowledged, failures } = await useDuring(instance.url, (answered) => answered(1_000))
+    assert.deepEqual(failures.slice(0, 10), [], instance.running.stdout.text.slice(0, 2_000))
+    assert.deepEqual((await listAll(instance)).sort(), acknowledged.sort())
+    await instance.stop()
+  })
+
+  test('SIGHUP reads the file of keys again', async (t) => {
+    const database = await startDatabase(t)
+    const file = temporaryFile('first-key # of the tests\n')
+    const instance = await startInstance(t, database, { PETSTORE_API_KEYS_FILE: file })
+    const statuses = async () => {
+      const answers = ['first-key', 'other-key', KEY].map((key) =>
+        send(instance, 'GET', '/v1/pets', { headers: bearer(key) }),
+      )
+      return (await Promise.all(answers)).map(({ status }) => status)
+    }
+    assert.deepEqual(await statuses(), [200, 401, 200])
+    for (const [content, said, expected] of [
+      ['other-key', /valid keys: 2/, [401, 200, 200]],
+      ['bad', /the API keys stay as they were/, [401, 200, 200]],
+    ] as const) {
+      writeFileSync(file, content)
+      instance.running.process.kill('SIGHUP')
+      await instance.running.until(said)
+      assert.deepEqual(await statuses(), expected)
+    }
+    await instance.stop()
+  })
+
   test('while the database is down requests get 503, and then all is well again', async (t) => {
     const database = await startDatabase(t)
     const instance = await startInstance(t, database)
@@ -188,7 +223,8 @@ describe('with PostgreSQL', { skip }, () => {
       await until(200)
       await answered(100)
     })
-    for (const failure of failures) assert.match(failure, / 503 \{"code":"storage_failed"/)
+    for (const failure of failures)
+      assert.match(failure, / 503 \{"code":"(?:storage_failed|outcome_unknown)"/)
     await assertKept(instance, acknowledged)
     const connections = "select count(*) from pg_stat_activity where application_name = ''"
     assert.ok(Number(database.query(`${connections} and backend_type = 'client backend'`)) <= POOL)

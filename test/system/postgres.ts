@@ -1,7 +1,7 @@
 // examples/postgres as its users run it: the package installed, a PostgreSQL, instances.
 import assert from 'node:assert/strict'
 import type { SpawnOptions } from 'node:child_process'
-import { chownSync, cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { chownSync, cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
@@ -84,6 +84,32 @@ export async function startDatabase(t: TestContext): Promise<Database> {
   }
 }
 
+/** Starts a PgBouncer in transaction mode before a database; returns its URL. */
+export async function startPgBouncer(t: TestContext, { url }: Database): Promise<string> {
+  const { port: databasePort } = new URL(url)
+  const port = await freePort()
+  const folder = mkdtempSync(join(tmpdir(), 'petstore-pgbouncer-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const settings = `[databases]
+    postgres = host=127.0.0.1 port=${databasePort} user=petstore
+    [pgbouncer]
+    listen_addr = 127.0.0.1
+    listen_port = ${port}
+    unix_socket_dir =
+    auth_type = any
+    pool_mode = transaction
+    default_pool_size = 4`
+  writeFileSync(`${folder}/pgbouncer.ini`, `${settings.replaceAll('    ', '')}\n`)
+  const isRoot = process.getuid?.() === 0
+  const user = isRoot ? { uid: Number(must('id', '-u', 'postgres')) } : {}
+  if (user.uid !== undefined) chownSync(folder, user.uid, 0)
+  const options: SpawnOptions = { ...user, stdio: ['ignore', 'pipe', 'pipe'] }
+  const running = new Running(['pgbouncer', `${folder}/pgbouncer.ini`], options)
+  t.after(() => running.process.kill('SIGKILL'))
+  await running.until(/process up/)
+  return `postgres://petstore@127.0.0.1:${port}/postgres`
+}
+
 export interface Instance {
   url: string
   port: number
@@ -92,9 +118,14 @@ export interface Instance {
   restart(): Promise<void>
 }
 
-export async function startInstance(t: TestContext, database: Database): Promise<Instance> {
+export async function startInstance(
+  t: TestContext,
+  database: { url: string },
+  more: Record<string, string> = {},
+): Promise<Instance> {
   const port = await freePort()
-  const env = { ...USER_ENV, DATABASE_URL: database.url, PORT: `${port}`, PETSTORE_API_KEYS: KEY }
+  const address = { DATABASE_URL: database.url, PORT: `${port}` }
+  const env = { ...USER_ENV, ...address, PETSTORE_API_KEYS: KEY, ...more }
   const launch = async () => {
     const running = new Running([process.execPath, 'server.mjs'], { cwd: PROJECT, env })
     t.after(() => running.process.kill('SIGKILL'))
