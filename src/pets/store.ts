@@ -20,7 +20,7 @@ export type Draft = Readonly<{ id: number; json: string; status: PetStatus | und
 export const FULL: Added = { ok: false, reason: 'store_full' }
 export const FAILED: Added = { ok: false, reason: 'storage_failed' }
 export const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
-/** Bytes counted for a pet beyond its JSON: its places in the lists. */
+/** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
 const MARK = ' ' // precedes UTF-8 in a Latin-1 string: the JSON of a pet begins with a brace
 const LISTS = ['all', ...PET_STATUSES] as const
@@ -47,29 +47,28 @@ function unpack(packed: string): string {
   return packed.startsWith(MARK) ? Buffer.from(packed, 'latin1').toString('utf8', 1) : packed
 }
 
-/** Pets in ascending order of id. */
 interface Pets {
-  readonly packed: string[]
-  readonly ids: Record<PetStatus | 'all', number[]> // `all` is parallel to `packed`
+  readonly packed: Map<number, string> // by id
+  readonly ids: Record<PetStatus | 'all', number[]> // ascending, as in the Map
   bytes: number // counted for them
 }
 
 function noPets(): Pets {
-  return { packed: [], ids: { all: [], available: [], pending: [], sold: [] }, bytes: 0 }
+  return { packed: new Map(), ids: { all: [], available: [], pending: [], sold: [] }, bytes: 0 }
 }
 
-/** Copies the lists, and no pet. */
+/** Copies the Map and the lists, and no pet. */
 function copyOf({ packed, ids, bytes }: Pets): Pets {
   const copy = noPets()
   for (const name of LISTS) copy.ids[name] = ids[name].slice()
-  return { ...copy, packed: packed.slice(), bytes }
+  return { ...copy, packed: new Map(packed), bytes }
 }
 
 /** @throws Error if its id is not above all others. */
 function append({ packed, ids }: Pets, { id, json, status }: Draft): void {
   const lastId = ids.all.at(-1) ?? 0
   if (id <= lastId) throw new Error(`the id ${id} must be above ${lastId}, the one before`)
-  packed.push(pack(json))
+  packed.set(id, pack(json))
   ids.all.push(id)
   if (status) ids[status].push(id)
 }
@@ -109,7 +108,7 @@ export class MemoryStore implements LocalStore {
   }
 
   get size(): number {
-    return this.#pets.packed.length
+    return this.#pets.packed.size
   }
 
   get bytes(): number {
@@ -126,14 +125,12 @@ export class MemoryStore implements LocalStore {
   }
 
   get(id: number): string | undefined {
-    const { packed, ids } = this.#pets
-    const at = firstAbove(ids.all, id - 1)
-    const found = ids.all[at] === id ? packed[at] : undefined
-    return found && unpack(found)
+    const packed = this.#pets.packed.get(id)
+    return packed && unpack(packed)
   }
 
   *values(): Generator<string> {
-    for (const one of this.#pets.packed) yield unpack(one)
+    for (const packed of this.#pets.packed.values()) yield unpack(packed)
   }
 
   page(query: PageQuery): Page {
