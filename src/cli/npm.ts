@@ -8,7 +8,8 @@ export function checkNpm(args: readonly string[], env: NodeJS.ProcessEnv): void 
   for (const { name, value } of FLAGS) {
     const taken = env[`npm_config_${name.replaceAll('-', '_')}`] ?? ''
     if (taken === '' || args.some((arg) => arg.split('=')[0] === `--${name}`)) continue
-    const given = taken === 'true' ? (rest ?? value) : taken
+    const text = taken === 'true' ? (rest ?? value) : taken
+    const given = name.endsWith('-key') ? value : text // keys are secret
     const flag = value === '' ? `--${name}` : `--${name} ${given}`
     throw misuse(`npm took --${name} for itself: npm start -- ${flag}`)
   }

@@ -291,6 +291,7 @@ test('a flag that npm start took for itself is refused, with what would be right
   assert.deepEqual(await run(['--demo', '9000'], npm('port', 'true')), took('port', 'port 9000'))
   assert.deepEqual(await run([], npm('max_body', '1m')), took('max-body', 'max-body 1m'))
   assert.deepEqual(await run([], npm('strict', 'true')), took('strict', 'strict'))
+  assert.deepEqual(await run([], npm('api_key', 'a-secret-key')), took('api-key', 'api-key KEY'))
   const given = await run(['--port', '0', '--log', 'off'], npm('port', '9000'))
   assert.equal(given.status, 0, given.stderr)
 })
