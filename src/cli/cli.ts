@@ -8,8 +8,9 @@ import { reachableUrl, urlOf } from '../http/addresses.ts'
 import { launch, type Launched } from '../petstore/launch.ts'
 import { greeting, logStart, VERSION } from './greeting.ts'
 import { logEachMinute } from './minute.ts'
+import { checkNpm } from './npm.ts'
 import { readInitialPets } from './readers.ts'
-import { type Config, checkNpm, HELP, readConfig, readFlags, VARIABLES } from './settings.ts'
+import { type Config, HELP, readConfig, readFlags, VARIABLES } from './settings.ts'
 import { strangeVariables } from './variables.ts'
 
 // One bundle is built for the executable and for the package.
@@ -36,8 +37,8 @@ export async function main(
   // A closed pipe must not crash the server.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
+    checkNpm(args, env)
     const flags = readFlags(args)
-    checkNpm(flags, env)
     for (const what of strangeVariables(env, VARIABLES))
       stderr.write(`petstore-server: warning: ${what}\n`)
     if (flags['help']) stdout.write(HELP)

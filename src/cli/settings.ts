@@ -158,6 +158,8 @@ const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
 })
 type Row = (typeof ROWS)[number]
 
+/** The flags without their dashes, each with the placeholder of its value; a switch has none. */
+export const FLAGS: readonly Readonly<{ name: string; value: string }>[] = ROWS
 export const VARIABLES: readonly string[] = ROWS.map(({ env }) => env)
 
 function helpOf(row: Row): string {
@@ -200,17 +202,6 @@ export function readFlags(args: readonly string[]): Readonly<Record<string, unkn
   } catch (error) {
     const line = messageOf(error).replaceAll('\n', ' ')
     throw misuse(`${line} (see --help)`)
-  }
-}
-
-/** Refuses what `npm start --port 9000` does: without a `--` in between, npm takes the flag. */
-export function checkNpm(flags: Readonly<Record<string, unknown>>, env: NodeJS.ProcessEnv): void {
-  if (env['npm_lifecycle_event'] !== 'start') return
-  for (const { name, value } of ROWS) {
-    const taken = env[`npm_config_${name.replaceAll('-', '_')}`] ?? ''
-    if (taken === '' || flags[name] !== undefined) continue
-    const flag = value === '' ? `--${name}` : `--${name} ${taken}`
-    throw misuse(`npm took --${name} for itself: npm start -- ${flag}`)
   }
 }
 

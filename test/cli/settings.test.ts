@@ -287,9 +287,11 @@ test('a flag that npm start took for itself is refused, with what would be right
   })
   const took = (name: string, flag: string) =>
     ended(2, `npm took --${name} for itself: npm start -- --${flag}`)
-  assert.deepEqual(await run(['--demo'], npm('port', '9000')), took('port', 'port 9000'))
+  // As of `npm start --port 9000`, and of `npm start --max-body=1m`.
+  assert.deepEqual(await run(['--demo', '9000'], npm('port', 'true')), took('port', 'port 9000'))
   assert.deepEqual(await run([], npm('max_body', '1m')), took('max-body', 'max-body 1m'))
   assert.deepEqual(await run([], npm('strict', 'true')), took('strict', 'strict'))
+  assert.deepEqual(await run([], npm('api_key', 'a-secret-key')), took('api-key', 'api-key KEY'))
   const given = await run(['--port', '0', '--log', 'off'], npm('port', '9000'))
   assert.equal(given.status, 0, given.stderr)
 })
