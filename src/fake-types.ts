@@ -11,6 +11,8 @@ export interface WaitOptions {
   petId?: number | undefined
   /** The `key` of a recorded request, null if it had no valid one; any by default. */
   key?: number | null | undefined
+  /** Whether to count a request: it gets a copy of each that passes the filters. */
+  matching?: ((request: RecordedRequest) => boolean) | undefined
   /** Milliseconds; 4,000 by default. */
   timeout?: number | undefined
 }
@@ -21,8 +23,8 @@ export type OperationId = 'listPets' | 'createPet' | 'getPet' | 'listOrders'
 /** An operation, or outside the base path the page and the OpenAPI document. */
 export type RecordedOperation = OperationId | 'page' | 'openapi'
 
-/** The members of a fault; `Fault` says which go together. */
-interface FaultMembers {
+/** Which requests a fault applies to, and what all faults can do. */
+interface AnyFault {
   /** The operation that fails; `*` for any. */
   operation: OperationId | '*'
   /** Only for this pet; with the operation getPet. */
@@ -35,39 +37,78 @@ interface FaultMembers {
   rate?: number | undefined
   /** Seed of what `rate` and a range of delays choose; 0 by default. */
   seed?: number | undefined
-  /** HTTP status of the response, 400 to 599; its body is the contract's Error. */
-  status?: number | undefined
-  /** The code in that body; with a status. `injected_fault` by default. */
-  code?: string | undefined
-  /** The message in that body, or the garbled body; with a status. */
-  message?: string | undefined
-  /** Headers in addition to those of every response; with a status. */
-  headers?: Readonly<Record<string, string>> | undefined
-  /** Seconds in `Retry-After` (RFC 9110 §10.2.3); with a status. */
-  retryAfter?: number | undefined
-  /** Time before the response. */
+  /** Time before the response; with the body `slow`, the time that the body takes. */
   delay?: Delay | undefined
-  /** Destroys the connection before any response. */
-  hangUp?: boolean | undefined
-  /** `cut` breaks the response off halfway; `garbled` is not JSON. */
-  body?: 'cut' | 'garbled' | undefined
   /** Whether the operation is carried out before its response is delayed, lost, cut or replaced. */
   done?: boolean | undefined
 }
 
+/**
+ * What becomes of a body. `cut` breaks the response off halfway. `garbled` is not JSON. `slow`
+ * sends the head at once, and the body in pieces over `delay`. `stalled` sends half of it, and no
+ * more until the client leaves.
+ */
+export type BodyEffect = 'cut' | 'garbled' | 'slow' | 'stalled'
+
+/** Replaces the response by an Error. */
+export interface ErrorFault extends AnyFault {
+  /** HTTP status of the response, 400 to 599; its body is the contract's Error. */
+  status: number
+  /** The code in that body; `injected_fault` by default. */
+  code?: string | undefined
+  /** The message in that body, or the garbled body. */
+  message?: string | undefined
+  /** Headers in addition to those of every response. */
+  headers?: Readonly<Record<string, string>> | undefined
+  /** Seconds in `Retry-After` (RFC 9110 §10.2.3). */
+  retryAfter?: number | undefined
+  /** What becomes of that body. */
+  body?: BodyEffect | undefined
+  hangUp?: false | undefined
+}
+
+/** The members that only an `ErrorFault` has. */
+interface NoError {
+  status?: undefined
+  code?: undefined
+  message?: undefined
+  headers?: undefined
+  retryAfter?: undefined
+}
+
+/** Spoils the body of the response. */
+export interface BodyFault extends AnyFault, NoError {
+  body: BodyEffect
+  hangUp?: false | undefined
+}
+
+/** Ends the connection before any response. */
+export interface HangUpFault extends AnyFault, NoError {
+  /** `reset` resets the connection (RST), which clients report otherwise than its end. */
+  hangUp: true | 'reset'
+  body?: undefined
+}
+
+/** Only delays the response. */
+export interface DelayFault extends AnyFault, NoError {
+  delay: Delay
+  body?: undefined
+  hangUp?: false | undefined
+}
+
 /** Makes requests that would have reached an operation fail, or delays them. */
-export type Fault = FaultMembers &
-  // Only getPet has a pet.
-  ({ operation: 'getPet' } | { petId?: undefined }) &
-  // An Error body has a status.
-  (
-    | { status: number }
-    | { code?: undefined; message?: undefined; headers?: undefined; retryAfter?: undefined }
-  ) &
-  // A hang-up has no response.
-  ({ status?: undefined; body?: undefined } | { hangUp?: false | undefined }) &
-  // At least one effect.
-  ({ status: number } | { delay: Delay } | { hangUp: true } | { body: 'cut' | 'garbled' })
+export type Fault = ErrorFault | BodyFault | HangUpFault | DelayFault
+
+/** A fault still to come, and how many requests it has applied to. */
+export type PendingFault = Fault & { hits: number }
+
+/** What `inject` returns. */
+export interface InjectedFault {
+  /** How many requests the fault has applied to. */
+  readonly hits: number
+  /** Drops the fault, if it is still to come. */
+  remove(): void
+}
 
 /** A request as it came, and its outcome. Valid keys are redacted. */
 export interface RecordedRequest {
@@ -87,6 +128,12 @@ export interface RecordedRequest {
   body: string
   /** The status of the response; null if the connection ended before one. */
   status: number | null
+  /** The code of the Error in the response; null without one. */
+  code: string | null
+  /** The message of that Error; null without one. */
+  message: string | null
+  /** Whether a fault applied to it. */
+  fault: boolean
   /** Milliseconds from the head of the request to its response. */
   duration: number
   /** Unknown or repeated parameters and members, such as `unknown parameter "statsu"`. */

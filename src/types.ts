@@ -1,7 +1,8 @@
 /// <reference types="node" preserve="true" />
 import type { RequestListener } from 'node:http'
 import type { Writable } from 'node:stream'
-import type { Delay, Fault, RecordedRequest, WaitOptions } from './fake-types.ts'
+import type { Delay, Fault, InjectedFault, PendingFault } from './fake-types.ts'
+import type { RecordedRequest, WaitOptions } from './fake-types.ts'
 import type { InitialPet, NewPet, Pet, Store } from './store-types.ts'
 
 export type * from './fake-types.ts'
@@ -112,8 +113,8 @@ export interface Petstore extends AsyncDisposable {
    * with `storePerKey` at most an eighth of `maxStore` for all keys. Each access makes a copy.
    */
   readonly requests: RecordedRequest[]
-  /** The faults still to come, with the `times` that are left. Each access makes a copy. */
-  readonly pendingFaults: Fault[]
+  /** The faults still to come: the `times` left, and their `hits`. Each access makes a copy. */
+  readonly pendingFaults: PendingFault[]
   /** The log of the petstore, for lines of your own. */
   readonly log: {
     /** Writes a line. */
@@ -138,7 +139,7 @@ export interface Petstore extends AsyncDisposable {
    * later ones do not count that request.
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
-  inject(fault: Fault): void
+  inject(fault: Fault): InjectedFault
   /** Drops the pending faults, and hangs up on requests they delay. Other delays end at once. */
   clearFaults(): void
   /** Forgets the recorded requests, and those in flight. */

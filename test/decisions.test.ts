@@ -120,6 +120,23 @@ test('answers 503 while the disk fails, adds nothing, and goes on reading', asyn
   await petstore.close()
 })
 
+test('shows a bug on standard error if the log is off', async (t) => {
+  const petstore = await start(t)
+  const { mock } = t.mock.method(console, 'error', () => {})
+  t.mock.method(MemoryStore.prototype, 'page', () => {
+    throw new Error(`the secret of ${KEY}`)
+  })
+  await list(petstore, '500 internal_error')
+  const [shown] = mock.calls[0]?.arguments ?? []
+  assert.match(String(shown), /^petstore-server: Error: the secret of \[key\]\n +at /)
+})
+
+test('refuses a byte order mark before the JSON of a body by its name', async (t) => {
+  const petstore = await start(t)
+  const { body } = await post(petstore, `\ufeff${BODY}`, '400 bad_request')
+  assert.match(body, /must be one JSON object: it must not begin with a byte order mark/)
+})
+
 for (const [when, delay] of Object.entries({ 'at once': 0, 'after a delay': 1 })) {
   test(`answers 500 if an operation throws ${when}, and tells only the log why`, async (t) => {
     const { petstore, logStream } = await startLogging(t, 'json', { delay })

@@ -36,10 +36,14 @@ const FORBIDDEN: readonly { in: RegExp; imports: RegExp }[] = [
   { in: /^types\.ts/, imports: /^(?!(?:store|fake)-types\.ts|node:)/ },
   { in: /^(?:store|fake)-types\.ts/, imports: /^(?!node:)/ },
   { in: /^guards\.ts/, imports: /^(?!store-types\.ts|node:)/ },
-  { in: /^http\//, imports: /^(?!http\/|guards\.ts|node:)/ }, // nor the types of pets
+  { in: /^http\//, imports: /^(?!http\/|guards\.ts|runtime\.ts|node:)/ }, // nor the types of pets
   { in: /^api\//, imports: /^node:http/ }, // an operation knows no IncomingMessage
   { in: /^pets\//, imports: /^(?!pets\/|guards\.ts|(?:store-)?types\.ts|node:)/ },
-  { in: /^files\//, imports: /^(?!files\/|pets\/|guards\.ts|(?:store-)?types\.ts|node:)/ },
+  { in: /^runtime\.ts/, imports: /^(?!node:)/ },
+  {
+    in: /^files\//,
+    imports: /^(?!files\/|pets\/|(?:guards|runtime)\.ts|(?:store-)?types\.ts|node:)/,
+  },
   { in: /^(?!fake\/|petstore\/)/, imports: /^fake\// },
   { in: /^(?!files\/|petstore\/)/, imports: /^files\// },
   { in: /^fake\//, imports: /^(?:petstore|cli)\/|^api\/(?!errors\.ts)/ },
@@ -72,7 +76,8 @@ describe('the imports of src/', () => {
   test('are the arrows of the drawing in docs/architecture.md', () => {
     const drawn = read('docs/architecture.md').match(/(?<=^ +)[\w-]+ --> [\w-]+$/gm) ?? []
     const roomOf = (path: string) => path.replace(/\/.*|\.ts$/, '')
-    const isEverywhere = (path: string) => /^(?:(?:store-|fake-)?types|guards)\.ts$/.test(path)
+    const isEverywhere = (path: string) =>
+      /^(?:(?:store-|fake-)?types|guards|runtime)\.ts$/.test(path)
     const arrows = new Set<string>()
     for (const [path, imports] of IMPORTS) {
       for (const one of imports) {

@@ -6,7 +6,6 @@ import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { request as httpRequest } from 'node:http'
 import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -170,16 +169,6 @@ export async function check(
 ): Promise<Answer> {
   const label = `${method} ${path} ${JSON.stringify(sent.headers ?? {})} ${sent.body ?? ''}`
   return assertIs(await send(petstore, method, path, sent), expected, label)
-}
-
-/** Mocks timers, also those that are imported from node:timers. */
-export function mockTimers(t: TestContext, ...apis: ('setInterval' | 'setTimeout')[]): void {
-  t.mock.timers.enable({ apis })
-  syncBuiltinESMExports()
-  t.after(() => {
-    t.mock.timers.reset()
-    syncBuiltinESMExports()
-  })
 }
 
 export function collectGarbage(): void {

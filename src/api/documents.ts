@@ -63,6 +63,10 @@ function sourceHash(name: string, html: string): string {
   return `'sha256-${hash('sha256', text, 'base64')}'`
 }
 
-function readText(name: string): string {
+// The build puts these files into its bundle, by texts.js. Other bundlers would leave them behind.
+declare const BUNDLED_TEXTS: Readonly<Record<'openapi.json' | 'page.html', string>> | undefined
+
+function readText(name: 'openapi.json' | 'page.html'): string {
+  if (typeof BUNDLED_TEXTS !== 'undefined') return BUNDLED_TEXTS[name]
   return readFileSync(`${import.meta.dirname}/${name}`, 'utf8')
 }

@@ -67,6 +67,10 @@ export const ERRORS: Readonly<Record<ErrorName, Row>> = {
   badExpectation: [417, 'Expect must be 100-continue or left out'],
   headersTooLarge: [431, 'At most 100 headers, 16 KiB of them, 16.5 KiB with the target'],
   internalError: [500, 'The server failed: see its log'],
+  bodyRead: [
+    500,
+    'The body was read before petstore.listener got it: mount the listener before express.json()',
+  ],
   badTransferCoding: [501, 'Transfer-Encoding must be chunked or left out'],
   badJson: [400, 'The body must be one JSON object: %s'],
   badQuery: [400, '%s', [], 'invalid_parameter'],
@@ -106,5 +110,5 @@ export function errorReply(
   message: string,
   headers: readonly string[] = [],
 ): Reply {
-  return { status, headers, code, body: JSON.stringify({ code, message, status }) }
+  return { status, headers, code, message, body: JSON.stringify({ code, message, status }) }
 }

@@ -1,3 +1,4 @@
+import { URLSearchParams } from 'node:url'
 import { failure, type Parsed } from '../pets/json.ts'
 import { isPetStatus, MAX_ID, PET_STATUSES } from '../pets/pet.ts'
 import type { PageQuery } from '../types.ts'

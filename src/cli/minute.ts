@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { clearInterval, setInterval } from '../http/clock.ts'
+import { clearInterval, setInterval } from '../runtime.ts'
 import type { Launched } from '../petstore/launch.ts'
 
 const MINUTE = 60_000

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
+import { URLSearchParams } from 'node:url'
 import { CODES, errorReply, type Status } from '../api/errors.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
@@ -16,7 +17,7 @@ interface Unchecked {
   readonly pendingFaults: Petstore['pendingFaults']
   add(newPets: unknown): Promise<Pet[]>
   reset(newPets?: unknown): Promise<void>
-  inject(fault: unknown): void
+  inject(fault: unknown): unknown
   getPetState: unknown
   clearFaults(): void
   clearRequests(): void

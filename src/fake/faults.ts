@@ -1,13 +1,14 @@
 import { hash } from 'node:crypto'
 import { errorReply } from '../api/errors.ts'
 import { hasMembers } from '../guards.ts'
-import { clearTimeout, setTimeout } from '../http/clock.ts'
-import type { Reply } from '../http/respond.ts'
+import type { HangUp, Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../rules.ts'
 import { misuse, oneOf, orElse, rule, show } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
-import type { Delay, Fault } from '../types.ts'
+import type { Delay, ErrorFault, Fault, InjectedFault, PendingFault } from '../types.ts'
+import { cutBody, slowBody, stalledBody } from './bodies.ts'
+import { type DelayEnd, Delays } from './delays.ts'
 import { OPERATIONS } from './violations.ts'
 
 const ANY_TEXT = rule('a string', isString)
@@ -39,15 +40,15 @@ const FAULT_RULES = {
   headers: HEADERS,
   retryAfter: integer(0, 86_400),
   delay: DELAY,
-  hangUp: BOOLEAN,
-  body: oneOf(['cut', 'garbled']),
+  hangUp: orElse(BOOLEAN, 'reset'),
+  body: oneOf(['cut', 'garbled', 'slow', 'stalled']),
   done: BOOLEAN,
-} satisfies Record<keyof Fault, unknown>
+} satisfies Record<keyof ErrorFault, unknown>
 
 /** Checks what the type says, too: faults also come from JavaScript and over HTTP. */
 function checkFault(input: unknown): asserts input is Fault {
   checkMembers('fault', input, FAULT_RULES)
-  const fault: Partial<Record<keyof Fault, unknown>> = input
+  const fault: Partial<Record<keyof ErrorFault, unknown>> = input
   const { operation, status, delay, hangUp, body } = fault
   const hasResponse = status !== undefined || body !== undefined
   const ofError = [fault.code, fault.message, fault.headers, fault.retryAfter]
@@ -57,6 +58,8 @@ function checkFault(input: unknown): asserts input is Fault {
   if (!hasResponse && delay === undefined && !hangUp)
     throw misuse('fault must have a status, a delay, hangUp or a body')
   if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
+  if (body === 'slow' && delay === undefined)
+    throw misuse('delay must go with the body slow: it comes over that time')
   if (status === undefined && ofError.some((member) => member !== undefined))
     throw misuse('code, message, headers and retryAfter must be with a status')
   for (const [name, value] of Object.entries(fault.headers ?? {})) {
@@ -71,10 +74,8 @@ function checkFault(input: unknown): asserts input is Fault {
 interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
   seen: number // requests that matched it, and that no earlier fault applied to
+  hits: number // those that it applied to
 }
-
-/** How a delay ended: its time was over, or its request is answered now or hung up on. */
-type DelayEnd = 'over' | 'cleared' | 'hangUp'
 
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
@@ -82,7 +83,8 @@ const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 export class Faults {
   readonly #plainRoutes: Route[] // which run as they are
   readonly #delay: Delay
-  readonly #delays = new Set<(end: DelayEnd) => void>() // each ends the delay of a request
+  readonly #delays = new Delays()
+  readonly #hit = new WeakSet<object>() // heads of requests that a fault applied to
   #pending: Pending[] = []
   #count = 0 // requests that #handle() saw; chooses the delay of the next one
 
@@ -100,60 +102,78 @@ export class Faults {
     }
   }
 
-  inject(input: unknown): void {
+  inject(input: unknown): InjectedFault {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
-    this.#pending.push({ fault: { ...structuredClone(input), times }, seen: 0 })
+    const pending = { fault: { ...copyOf(input), times }, seen: 0, hits: 0 }
+    this.#pending.push(pending)
     this.#decorate()
+    return {
+      get hits() {
+        return pending.hits
+      },
+      remove: () => this.#remove(pending),
+    }
+  }
+
+  #remove(pending: Pending): void {
+    this.#pending = this.#pending.filter((one) => one !== pending)
   }
 
   /** Copies of the pending faults, with the times that are left. */
-  get pending(): Fault[] {
-    return this.#pending.map(({ fault }) => structuredClone(fault))
+  get pending(): PendingFault[] {
+    return this.#pending.map(({ fault, hits }) => ({ ...copyOf(fault), hits }))
+  }
+
+  appliedTo(head: object): boolean {
+    return this.#hit.has(head)
   }
 
   /** Drops the pending faults. Ends all delays, and hangs up on the requests that faults delay. */
   clear(): void {
     this.#pending = []
-    this.#endDelays('cleared')
+    this.#delays.endAll('cleared')
   }
 
   /** Hangs up on every delayed request. */
   hangUp(): void {
-    this.#endDelays('hangUp')
-  }
-
-  #endDelays(how: DelayEnd): void {
-    for (const end of this.#delays) end(how)
+    this.#delays.endAll('hangUp')
   }
 
   /** Resolves after a time, or when its delay is ended. */
   #startDelay(ms: number, call: Call): Promise<DelayEnd> {
-    return new Promise((resolve) => {
-      const end = (how: DelayEnd) => {
-        clearTimeout(timer)
-        this.#delays.delete(end)
-        call.endDelay = undefined
-        resolve(how)
-      }
-      const timer = setTimeout(end, ms, 'over')
-      this.#delays.add(end)
-      call.endDelay = () => end('over')
-    })
+    const { ended, end } = this.#delays.start(ms)
+    call.endDelay = () => end('over')
+    return ended.finally(() => (call.endDelay = undefined))
   }
 
-  async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | undefined> {
-    const { fault, seen } = this.#faultFor(route.operation, call.param) ?? NO_FAULT
-    const ms = drawDelay(this.#delay, 0, this.#count) + drawDelay(fault.delay, fault.seed, seen)
+  async #handle(route: Route, handle: Handler, call: Call): Promise<Reply | HangUp> {
+    const pending = this.#faultFor(route.operation, call.param)
+    if (pending) this.#hit.add(call.head)
+    const { fault, seen } = pending ?? NO_FAULT
+    const faultDelay = drawDelay(fault.delay, fault.seed, seen)
+    const ownDelay = fault.body === 'slow' ? 0 : faultDelay // else it is the body's
+    const ms = drawDelay(this.#delay, 0, this.#count) + ownDelay
     this.#count++
     const delay = ms > 0 ? this.#startDelay(ms, call) : undefined
     const outcome = fault.done ? await handle(call) : undefined
     const end = await delay
     // After clear(), a request that a fault delayed gets no response.
-    if (end === 'hangUp' || (end === 'cleared' && fault.delay !== undefined)) return undefined
-    if (fault.hangUp) return undefined
+    if (end === 'hangUp' || (end === 'cleared' && ownDelay > 0)) return 'end'
+    if (fault.hangUp) return fault.hangUp === 'reset' ? 'reset' : 'end'
     const reply = replacementOf(fault, route.method) ?? outcome ?? (await handle(call))
-    return reply && spoil(reply, fault)
+    return typeof reply === 'string' ? reply : this.#spoil(reply, fault, faultDelay)
+  }
+
+  /** Garbles the body of a reply, or sends it in pieces. Its length stays that of the whole. */
+  #spoil(reply: Reply, fault: Partial<Fault>, ms: number): Reply {
+    const { body = '' } = reply
+    const delays = this.#delays
+    if (fault.body === 'garbled') return garble(reply, fault.message)
+    if (fault.body === 'cut') return { ...reply, stream: cutBody(body, delays) }
+    if (fault.body === 'stalled') return { ...reply, stream: stalledBody(body, delays) }
+    if (fault.body === 'slow') return { ...reply, stream: slowBody(body, ms, delays) }
+    return reply
   }
 
   /** The first fault that applies. Counts the request for each matching fault up to that one. */
@@ -165,12 +185,23 @@ export class Faults {
       const at = pending.seen - (fault.after ?? 0)
       pending.seen++
       if (at < 0 || draw('rate', fault.seed, at) >= (fault.rate ?? 1)) continue
+      pending.hits++
       if (fault.times !== 'always') fault.times--
-      this.#pending = this.#pending.filter((one) => one.fault.times !== 0)
+      if (fault.times === 0) this.#remove(pending)
       return pending
     }
     return undefined
   }
+}
+
+/** A copy, which shares nothing with the fault. All that a fault has is JSON. */
+function copyOf(fault: Fault): Fault {
+  return JSON.parse(JSON.stringify(fault))
+}
+
+/** A body that is not JSON, and so no Error. */
+function garble({ code: _, message: __, ...reply }: Reply, text: string = MESSAGE): Reply {
+  return { ...reply, body: text }
 }
 
 /** A number from 0 to below 1, the same in each run. */
@@ -189,20 +220,13 @@ const MESSAGE = 'A test asked for this fault'
 /** What replaces the operation's response, if anything does. */
 function replacementOf(fault: Partial<Fault>, method: Route['method']): Reply | undefined {
   const { status, code = 'injected_fault', message = MESSAGE, retryAfter, body, done } = fault
-  // `done`: the operation has run. Otherwise a garbled response needs none, and a cut one must not
-  // write; a cut GET runs, because its own body is the one to cut.
-  const skipsOperation = !done && (body === 'garbled' || (body === 'cut' && method !== 'GET'))
+  // `done`: the operation has run. Otherwise a garbled response needs none, and one that is lost
+  // halfway must not write; a GET runs, because its own body is the one to lose.
+  const isLost = body === 'cut' || body === 'stalled'
+  const skipsOperation = !done && (body === 'garbled' || (isLost && method !== 'GET'))
   if (status === undefined && !skipsOperation) return undefined
   const headers = Object.entries(fault.headers ?? {}).flat()
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter))
-  const standIn = body === 'cut' ? 500 : 200 // spoil() then cuts this Error, or garbles the 200
+  const standIn = isLost ? 500 : 200 // #spoil() then cuts this Error, or garbles the 200
   return errorReply(status ?? standIn, code, message, headers)
-}
-
-/** Garbles the body, or cuts it in half and keeps its full Content-Length. */
-function spoil(reply: Reply, fault: Partial<Fault>): Reply {
-  const { body = '' } = reply
-  if (fault.body === 'garbled') return { ...reply, body: fault.message ?? MESSAGE }
-  if (fault.body !== 'cut') return reply
-  return { ...reply, body: body.slice(0, body.length / 2), contentLength: Buffer.byteLength(body) }
 }

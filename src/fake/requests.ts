@@ -1,11 +1,12 @@
 import { unescape as decodeLeniently } from 'node:querystring'
-import { clearTimeout, setTimeout } from '../http/clock.ts'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, oneOf, orElse, type Rule, withCode } from '../rules.ts'
+import { check, checkMembers, integer, oneOf, orElse, type Rule, rule } from '../rules.ts'
+import { withCode } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
 import { memberViolations, OPERATIONS, parameterViolations } from './violations.ts'
+import { type Matches, Wait } from './wait.ts'
 
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
@@ -17,54 +18,17 @@ export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   petId: integer(1, MAX_ID),
   key: orElse(integer(0, 1_000_000), null),
 }
-const WAIT_RULES = { ...FILTERS, timeout: integer(0, 600_000) }
+const isFunction = (value: unknown): value is () => unknown => typeof value === 'function'
+const WAIT_RULES = {
+  ...FILTERS,
+  matching: rule('a function of a request', isFunction),
+  timeout: integer(0, 600_000),
+}
 const SHOWN_REQUESTS = 20
-const SHOWN_BODY = 100 // characters
+const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
 type Filters = readonly (readonly [name: string, value: unknown])[]
 type Entry = Readonly<{ request: RecordedRequest; size: number }>
-
-type Outcome = RecordedRequest[] | 'timeout' | 'closed'
-
-/** A caller who waits for requests. */
-class Wait {
-  readonly outcome: Promise<Outcome>
-  readonly #filters: Filters
-  readonly #count: number
-  readonly #find: () => RecordedRequest[]
-  #missing = 0 // at least; a recount at each request would take quadratic time
-  #settle: (outcome: Outcome) => void = () => {}
-
-  /** @param find All requests that match the filters. */
-  constructor(count: number, filters: Filters, timeout: number, find: () => RecordedRequest[]) {
-    this.#filters = filters
-    this.#count = count
-    this.#find = find
-    this.outcome = new Promise((resolve) => {
-      const timer = setTimeout(() => this.end('timeout'), timeout)
-      this.#settle = (outcome) => {
-        clearTimeout(timer)
-        resolve(outcome)
-      }
-    })
-    this.#recount()
-  }
-
-  onRequest(request: RecordedRequest): void {
-    if (matches(request, this.#filters)) this.#missing--
-    if (this.#missing <= 0) this.#recount()
-  }
-
-  end(reason: 'timeout' | 'closed'): void {
-    this.#settle(reason)
-  }
-
-  #recount(): void {
-    const found = this.#find()
-    this.#missing = this.#count - found.length
-    if (this.#missing <= 0) this.#settle(structuredClone(found))
-  }
-}
 
 /** The latest requests, limited in number and in size. */
 export class RequestRecorder {
@@ -89,7 +53,7 @@ export class RequestRecorder {
   }
 
   get requests(): RecordedRequest[] {
-    return structuredClone(this.#find([]))
+    return this.#find(() => true)
   }
 
   clear(): void {
@@ -105,19 +69,23 @@ export class RequestRecorder {
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
     check('count', count, integer(0, this.maxRequests, ', the option maxRequests'))
     checkMembers('options', options, WAIT_RULES)
-    const { timeout = 4_000, ...given } = options
+    const { timeout = 4_000, matching, ...given } = options
     const filters = Object.entries(given).filter(([, value]) => value !== undefined)
-    const wait = new Wait(count, filters, timeout, () => this.#find(filters))
+    const matches: Matches = (request) =>
+      passes(request, filters) && (!matching || matching(copyOf(request)))
+    const wait = new Wait(count, matches, timeout, (matches) => this.#find(matches))
     this.#waits.add(wait)
-    const outcome = await wait.outcome
-    this.#waits.delete(wait)
+    const outcome = await wait.outcome.finally(() => this.#waits.delete(wait))
     if (Array.isArray(outcome)) return outcome
-    throw withCode(outcome, new Error(this.#describeMiss(count, filters, outcome)))
+    const wanted = matching
+      ? [...filters, ['matching', onOneLine(`${matching}`)] as const]
+      : filters
+    throw withCode(outcome, new Error(this.#describeMiss(count, wanted, outcome)))
   }
 
-  #find(filters: Filters): RecordedRequest[] {
+  #find(matches: Matches): RecordedRequest[] {
     const recorded = [...this.#requests.values()].flatMap((entry) => entry?.request ?? [])
-    return recorded.filter((request) => matches(request, filters))
+    return recorded.filter(matches).map(copyOf)
   }
 
   #describeMiss(count: number, filters: Filters, reason: string): string {
@@ -133,10 +101,10 @@ export class RequestRecorder {
 
   #describe(head: RequestHead, request: RecordedRequest | undefined): string {
     if (!request) return this.#redact(`${head.method} ${head.target} in flight`)
-    const { method, path, query, status } = request // redacted when it was added
+    const { method, path, query, status, code, message } = request // redacted when it was added
     const target = query === '' ? path : `${path}?${query}`
-    const body = request.body.replace(/\s+/g, ' ').slice(0, SHOWN_BODY)
-    return `${method} ${target} ${status ?? 'no response'} ${body}`.trimEnd()
+    const detail = onOneLine(code === null ? request.body : `${code}: ${message}`)
+    return `${method} ${target} ${status ?? 'no response'} ${detail}`.trimEnd()
   }
 
   /** Records a request in flight. */
@@ -144,11 +112,15 @@ export class RequestRecorder {
     this.#requests.set(head, undefined)
   }
 
-  /** Adds a request, unless it could not be read or has been forgotten since it began. */
-  add(outcome: RequestOutcome): void {
+  /**
+   * Adds a request, unless it could not be read or has been forgotten since it began.
+   * @param fault Whether one applied to it.
+   */
+  add(outcome: RequestOutcome, fault: boolean): void {
     const { head, route, key = null, body = NO_BODY, reply, ms } = outcome
     if (!head || !this.#requests.has(head)) return
     const redact = this.#redact
+    const textOrNull = (text?: string) => (text === undefined ? null : redact(text))
     const { path, query } = readTarget(head.target)
     const operation = route?.operation ?? ''
     const inQuery = parameterViolations(operation, query, redact)
@@ -166,6 +138,9 @@ export class RequestRecorder {
       headers: Object.fromEntries(headers),
       body: redact(body.toString('utf8', 0, MAX_BODY_BYTES)),
       status: reply?.status ?? null,
+      code: textOrNull(reply?.code),
+      message: textOrNull(reply?.message),
+      fault,
       duration: ms,
       violations,
     }
@@ -199,7 +174,16 @@ export class RequestRecorder {
   }
 }
 
-function matches(request: RecordedRequest, filters: Filters): boolean {
+function copyOf(request: RecordedRequest): RecordedRequest {
+  const { headers, violations } = request
+  return { ...request, headers: { ...headers }, violations: [...violations] }
+}
+
+function onOneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').slice(0, SHOWN_DETAIL)
+}
+
+function passes(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
   const petId = operation === 'getPet' && decodeLeniently(path.split('/').at(-1) ?? '')
   const seen: Record<string, unknown> = { ...request, petId }

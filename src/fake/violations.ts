@@ -1,3 +1,4 @@
+import { URLSearchParams } from 'node:url'
 import { refuse } from '../api/errors.ts'
 import type { Route } from '../http/router.ts'
 import type { OperationId } from '../types.ts'

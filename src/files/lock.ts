@@ -5,8 +5,8 @@ import { connect, createServer, type Server } from 'node:net'
 import { hostname } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { setTimeout as wait } from 'node:timers/promises'
 import { hasCode, hasMembers, messageOf } from '../guards.ts'
+import { setTimeout } from '../runtime.ts'
 import { ignoreMissing } from './disk.ts'
 
 /** Bytes of a path that a socket can have on every system. */
@@ -116,7 +116,7 @@ async function waitForOrRefuse(file: string, path: string, isBefore: boolean): P
       throw new Error(`${file} is in use by ${answer || SILENT}`)
     }
     // A contender that will give up, or an owner without file descriptors, which says nothing.
-    await wait(RETRY_DELAY)
+    await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY))
     answer = await ask(path)
   }
   await unlink(path).catch(() => {})

@@ -1,6 +1,5 @@
-import { clearTimeout, setTimeout } from 'node:timers' // a user's test may fake the global
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { hasCode, messageOf } from '../guards.ts'
+import { clearTimeout, nextTurn, setTimeout } from '../runtime.ts'
 import type { Added, InitialPet, NewPet } from '../types.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import { SnapshotFiles } from './snapshot-files.ts'

@@ -1,8 +1,7 @@
 import { connect, type Server, type Socket } from 'node:net'
 import { platform } from 'node:process'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { reachableAddress } from './addresses.ts'
-import { setImmediate } from './clock.ts'
+import { nextTurn, setImmediate } from '../runtime.ts'
 
 const MAX_ACCEPT_TURNS = 4_096 // what a backlog holds: a flooded listener stops, too
 const MAX_CLAIM_TURNS = 1_000

@@ -1,6 +1,3 @@
-// Not the globals: a user's test may fake them.
-export { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from 'node:timers'
-
 /** Caches a formatted timestamp for `period` milliseconds. */
 export function cachedTimestamp(period: number, format: (time: Date) => string): () => string {
   let last = -1

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { clearTimeout, setImmediate, setTimeout } from './clock.ts'
+import { clearTimeout, setImmediate, setTimeout } from '../runtime.ts'
 import type { Exchange, ServerConnection } from './exchange.ts'
 import type { ServerOptions } from './limits.ts'
 
@@ -20,7 +20,7 @@ export class Connection implements ServerConnection {
   readonly #lingerTime: number
   readonly #stallTimeout: number
   #sent = -1 // bytes that the kernel had taken when resetIfStalled() last looked
-  #sentAt = 0 // when it first saw them, by performance.now()
+  #sentAt = 0 // when it first saw them, by now()
 
   constructor(socket: Socket, options: ServerOptions, reportUse: () => void) {
     this.socket = socket

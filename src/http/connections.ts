@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { now } from '../runtime.ts'
 import { Connection } from './connection.ts'
 import type { ServerOptions } from './limits.ts'
 
@@ -54,8 +55,8 @@ export class Connections extends Map<Duplex, Connection> {
 
   /** Resets the connections whose clients do not read. To be called again and again. */
   resetStalled(): void {
-    const now = performance.now()
-    for (const connection of this.values()) connection.resetIfStalled(now)
+    const time = now()
+    for (const connection of this.values()) connection.resetIfStalled(time)
   }
 
   /** Marks a connection as used, and recounts what it holds. Sheds what exceeds the bound. */

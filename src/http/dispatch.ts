@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Awaitable } from '../guards.ts'
-import { bodyProblem, optionsReply } from './headers.ts'
-import type { Problem, Refuse, Reply } from './respond.ts'
+import { now } from '../runtime.ts'
+import { bodyProblem, isAllowedPreflight, optionsReply } from './headers.ts'
+import type { HangUp, Problem, Refuse, Reply } from './respond.ts'
 import { allowOf, type Call, type Route, type Router } from './router.ts'
 
 export interface RequestHead {
@@ -13,9 +14,9 @@ export interface RequestHead {
 /** A request, over a socket or in process. */
 export interface OpenRequest {
   readonly head: RequestHead
-  readonly started: number // by performance.now()
+  readonly started: number // by now()
   readonly remote?: string | undefined // the client's address
-  readBody(): Promise<Buffer | undefined> // undefined if it is larger than `maxBody`
+  readBody(): Promise<Buffer | Problem> // or what is wrong with it
   // Set by dispatch():
   route?: Route | undefined
   key?: number | undefined // the index of its valid key
@@ -56,12 +57,16 @@ export const NO_BODY: Buffer = Buffer.alloc(0)
  * Takes a request through the checks in their order: key, path, method, media type, size. Then
  * reads its body, if the operation takes one, and runs the operation.
  */
-export function dispatch(service: Service, request: OpenRequest): Awaitable<Reply | undefined> {
+export function dispatch(service: Service, request: OpenRequest): Awaitable<Reply | HangUp> {
   const { router, authorize, cors, maxBody, refuse } = service
-  const { method, target, headers } = request.head
+  const { head } = request
+  const { method, target, headers } = head
   if (method === 'OPTIONS' && target === '*') return optionsReply(router.allow, headers, cors)
   const { query, secured, routes, param, route } = router.find(method, target)
   request.route = route
+  if (isAllowedPreflight(method, headers, cors)) {
+    return optionsReply(allowOf(routes?.keys() ?? []), headers, cors)
+  }
   const keyOrProblem = secured ? authorize(headers, method) : undefined
   if (typeof keyOrProblem === 'string') return refuse(keyOrProblem) // a Problem
   request.key = keyOrProblem
@@ -69,12 +74,12 @@ export function dispatch(service: Service, request: OpenRequest): Awaitable<Repl
   if (method === 'OPTIONS') return optionsReply(allowOf(routes.keys()), headers, cors)
   if (!route) return refuse('methodNotAllowed', allowOf(routes.keys()))
   const takesBody = route.method === 'POST' || route.method === 'PUT'
-  if (!takesBody) return run(service, request, route, { param, query, body: NO_BODY })
+  if (!takesBody) return run(service, request, route, { param, query, body: NO_BODY, head })
   const problem = bodyProblem(headers, maxBody)
   if (problem) return refuse(problem, `${maxBody}`)
   return request.readBody().then((body) => {
-    if (!body) return refuse('bodyTooLarge', `${maxBody}`)
-    return run(service, request, route, { param, query, body })
+    if (typeof body === 'string') return refuse(body, `${maxBody}`)
+    return run(service, request, route, { param, query, body, head })
   })
 }
 
@@ -82,7 +87,7 @@ export function dispatch(service: Service, request: OpenRequest): Awaitable<Repl
 export function reportEnd(service: Service, request: OpenRequest, reply?: Reply, bytes = 0): void {
   const { head, route, key, call, started, remote } = request
   if (route?.isProbe) return
-  const ms = Math.round((performance.now() - started) * 1_000) / 1_000
+  const ms = Math.round((now() - started) * 1_000) / 1_000
   service.onEnd?.({ head, route, key, body: call?.body, ms, reply, bytes, remote })
 }
 
@@ -92,7 +97,7 @@ function run(
   request: OpenRequest,
   route: Route,
   call: Call,
-): Awaitable<Reply | undefined> {
+): Awaitable<Reply | HangUp> {
   request.call = call
   const fail = (error: unknown) => {
     service.onBug(error)

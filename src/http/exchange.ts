@@ -1,9 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ReadableStream } from 'node:stream/web'
+import { now } from '../runtime.ts'
 import { dispatch, NO_BODY, reportEnd } from './dispatch.ts'
 import type { OpenRequest, RequestHead, Service } from './dispatch.ts'
 import { echoedHeaders } from './headers.ts'
 import { malformedProblem } from './malformed.ts'
-import { type Reply, respond } from './respond.ts'
+import { hangUp, type HangUp, type Problem, type Reply } from './respond.ts'
+import { bytesOf, respond, respondByStream } from './respond.ts'
 import type { Call, Route } from './router.ts'
 
 // What a request and its response take besides head and body: a generous estimate. But 10,000
@@ -22,17 +25,18 @@ export class Exchange implements OpenRequest {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly head: RequestHead
-  readonly started: number = performance.now()
+  readonly started: number = now()
   readonly remote: string | undefined
   route: Route | undefined
   key: number | undefined
   call: Call | undefined // until its operation has settled, even if the client has left
   readonly #headBytes: number // an estimate of what the head takes in memory
   #buffered: Buffer = NO_BODY // the bytes of the body so far, and room for more
+  #streamedBytes = 0 // of a response that is not sent at once
   readonly #service: Service
   // Undefined where a user's own server calls `petstore.listener`.
   readonly #connection: ServerConnection | undefined
-  #buffering: Promise<number | 'tooLarge'> | undefined // see bufferBody()
+  #buffering: Promise<number | Problem> | undefined // see bufferBody()
   #isExpecting: boolean // 100-continue, which is sent only if the body is read
   #isOver = false // there was a response, or there will be none
 
@@ -59,7 +63,7 @@ export class Exchange implements OpenRequest {
 
   /** What it makes the server hold. */
   get bytesHeld(): number {
-    return REQUEST_BYTES + this.#headBytes + this.#buffered.length
+    return REQUEST_BYTES + this.#headBytes + this.#buffered.length + this.#streamedBytes
   }
 
   process(): void {
@@ -82,17 +86,17 @@ export class Exchange implements OpenRequest {
     this.#connection?.reportUse()
   }
 
-  #settle(reply: Reply | undefined): void {
+  #settle(reply: Reply | HangUp): void {
     this.#respond(reply)
     this.#release()
     this.#connection?.reportUse()
   }
 
-  readBody(): Promise<Buffer | undefined> {
+  readBody(): Promise<Buffer | Problem> {
     if (this.#isExpecting) this.res.writeContinue()
     this.#isExpecting = false
     return this.bufferBody().then((length) =>
-      length === 'tooLarge' ? undefined : this.#buffered.subarray(0, length),
+      typeof length === 'string' ? length : this.#buffered.subarray(0, length),
     )
   }
 
@@ -100,20 +104,17 @@ export class Exchange implements OpenRequest {
    * Collects the body in `buffered`. Resolves to its length, and not to the body, which `req` would
    * keep. Drops the rest of one that is too large. Never settles if the client leaves.
    */
-  bufferBody(): Promise<number | 'tooLarge'> {
+  bufferBody(): Promise<number | Problem> {
     this.#buffering ??= new Promise((resolve) => {
       const { req } = this
-      const { maxBody, onBug } = this.#service
-      if (req.readableEnded) {
-        onBug(new Error('the body was read before petstore.listener was called'))
-        return resolve(0)
-      }
+      const { maxBody } = this.#service
+      if (req.readableEnded) return resolve('bodyRead') // by a user's server
       let length = 0
       req.on('data', (chunk: Buffer) => {
         if (this.#isOver) return // it is only discarded
         const start = length
         length += chunk.length
-        if (length > maxBody) return resolve('tooLarge')
+        if (length > maxBody) return resolve('bodyTooLarge')
         const before = this.#buffered
         this.#buffered = append(before, start, chunk, maxBody)
         if (this.#buffered !== before) this.#connection?.reportUse()
@@ -130,6 +131,7 @@ export class Exchange implements OpenRequest {
     if (this.#isOver) return
     this.#isOver = true
     reportEnd(this.#service, this, reply, bytes)
+    this.#streamedBytes = 0
     if (!this.call) this.#release() // else its operation goes on
   }
 
@@ -140,19 +142,34 @@ export class Exchange implements OpenRequest {
   }
 
   /** Responds, unless the client has left or the request proved malformed in the meantime. */
-  #respond(reply: Reply | undefined): void {
+  #respond(reply: Reply | HangUp): void {
     const { req, res } = this
     if (this.#isOver) return
     if (res.headersSent) return this.finish() // a user's server has responded itself
-    if (!reply || req.socket.destroyed) {
-      req.socket.destroy()
+    if (typeof reply === 'string' || req.socket.destroyed) {
+      hangUp(res, typeof reply === 'string' ? reply : 'end')
       return this.finish()
     }
     // Without a 100, the client may send the body or leave it out: nothing tells which.
     if (this.#isExpecting) res.shouldKeepAlive = false
-    const headers = echoedHeaders(this.head.headers, this.#service.cors)
+    const headers = echoedHeaders(this.head.headers, this.#service.cors, reply)
+    if (reply.stream && req.method !== 'HEAD') {
+      return void this.#respondByStream(reply, headers, reply.stream)
+    }
     const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
     this.finish(reply, bytes)
+  }
+
+  async #respondByStream(
+    reply: Reply,
+    headers: readonly string[],
+    stream: ReadableStream<Uint8Array>,
+  ): Promise<void> {
+    this.#streamedBytes = bytesOf(reply)
+    this.#connection?.reportUse()
+    const bytes = await respondByStream(this.res, reply, headers, stream)
+    this.finish(reply, bytes)
+    this.#connection?.reportUse()
   }
 }
 

@@ -29,19 +29,55 @@ export function readTraceId({ traceparent }: IncomingHttpHeaders): string | unde
   return TRACE_ID.exec(String(traceparent ?? ''))?.[0]
 }
 
+// Scripts may read all headers. The names too: credentials, and jsdom, know no `*`.
+const EXPOSED = [
+  ...['*', 'Accept', 'Allow', 'Date', 'Deprecation', 'Link', 'Location', 'Retry-After', 'Sunset'],
+  ...['WWW-Authenticate', 'X-Request-Id'],
+]
+
+/** The value of `Access-Control-Allow-Origin`, if the origin of a request is allowed. */
+function allowedOrigin(
+  { origin }: IncomingHttpHeaders,
+  cors: readonly string[],
+): string | undefined {
+  if (origin === undefined) return undefined
+  if (cors.includes('*')) return '*'
+  return cors.includes(origin) ? origin : undefined
+}
+
 /** Response headers that depend on the request: `X-Request-Id`, and CORS for an allowed origin. */
-export function echoedHeaders(headers: IncomingHttpHeaders, cors: readonly string[]): string[] {
+export function echoedHeaders(
+  headers: IncomingHttpHeaders,
+  cors: readonly string[],
+  { code, headers: own = [] }: Pick<Reply, 'code' | 'headers'> = {},
+): string[] {
   const requestId = readRequestId(headers)
   const echoed = requestId ? ['X-Request-Id', requestId] : []
   if (cors.length === 0) return echoed
-  const isForAll = cors.includes('*')
-  const { origin } = headers
-  if (origin !== undefined && (isForAll || cors.includes(origin))) {
-    echoed.push('Access-Control-Allow-Origin', isForAll ? '*' : origin)
-    echoed.push('Access-Control-Expose-Headers', '*') // scripts may read all of them
+  const origin = allowedOrigin(headers, cors)
+  if (origin !== undefined) {
+    // An Error may have any headers: a test chose them.
+    const ownNames = code === undefined ? [] : own.filter((_, at) => at % 2 === 0)
+    const exposed = new Set([...EXPOSED, ...ownNames])
+    echoed.push('Access-Control-Allow-Origin', origin)
+    echoed.push('Access-Control-Expose-Headers', [...exposed].join(', '))
+    if (origin !== '*') echoed.push('Access-Control-Allow-Credentials', 'true')
   }
-  if (!isForAll) echoed.push('Vary', 'Origin')
+  if (!cors.includes('*')) echoed.push('Vary', 'Origin')
   return echoed
+}
+
+/**
+ * Whether a request is the preflight of an allowed origin. It is allowed wherever it goes, so that
+ * its script sees the 404 or 405 of the request that follows.
+ */
+export function isAllowedPreflight(
+  method: string,
+  headers: IncomingHttpHeaders,
+  cors: readonly string[],
+): boolean {
+  const asksForMethod = headers['access-control-request-method'] !== undefined
+  return method === 'OPTIONS' && asksForMethod && allowedOrigin(headers, cors) !== undefined
 }
 
 /**
@@ -57,7 +93,10 @@ export function optionsReply(
   const { 'access-control-request-headers': asked } = headers
   const fields = ['Allow', allow]
   if (cors.length > 0 && origin !== undefined && method !== undefined) {
-    fields.push('Access-Control-Allow-Methods', allow, 'Access-Control-Max-Age', MAX_AGE)
+    const isKnown = allow.split(', ').includes(method)
+    const isOther = !isKnown && isAllowedPreflight('OPTIONS', headers, cors)
+    fields.push('Access-Control-Allow-Methods', isOther ? `${allow}, ${method}` : allow)
+    fields.push('Access-Control-Max-Age', MAX_AGE)
     if (asked !== undefined) fields.push('Access-Control-Allow-Headers', asked)
   }
   return { status: 204, headers: fields }

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream'
-import { cachedTimestamp, clearTimeout, setTimeout } from './clock.ts'
+import { clearTimeout, setTimeout } from '../runtime.ts'
+import { cachedTimestamp } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
 import { messageOf } from '../guards.ts'
 import { readRequestId, readTraceId } from './headers.ts'

@@ -1,5 +1,6 @@
 import { IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import { Socket } from 'node:net'
+import type { ReadableStream } from 'node:stream/web'
 import { cachedTimestamp } from './clock.ts'
 
 /** What an operation returns: a response that knows no socket. */
@@ -8,10 +9,15 @@ export interface Reply {
   readonly headers?: readonly string[] // in addition to common ones: name, value, name, value …
   readonly body?: string // absent if the response has no content (204)
   readonly type?: string // of the body; JSON by default
-  readonly code?: string // the body's, for the log
+  readonly code?: string // the code and the message of an Error, for the log and for tests
+  readonly message?: string
   readonly cause?: unknown // of the failure, for the log alone
-  readonly contentLength?: number // of the whole body, if a test's fault cuts it short
+  // Sends the body, if it is not sent at once. An error breaks the response off.
+  readonly stream?: ReadableStream<Uint8Array>
 }
+
+/** What an operation does instead of a reply: ends the connection, or resets it. */
+export type HangUp = 'end' | 'reset'
 
 /** The errors that `http` itself responds with. */
 export type Problem =
@@ -26,6 +32,7 @@ export type Problem =
   | 'headersTooLarge'
   | 'chunkExtensionsTooLarge'
   | 'bodyTooLarge'
+  | 'bodyRead'
   | 'badMediaType'
   | 'noCredentials'
   | 'invalidToken'
@@ -72,10 +79,50 @@ export function respond(
     res.writeHead(status, headersOf(reply, bytes, echoed))
     res.end(body && Buffer.from(body))
   }
-  // Close the connection, or a client of HTTP/1.1 waits for the rest. Our own lingers: see
-  // Connection. A user's server may have been given a Duplex, which has no destroySoon().
-  if (reply.contentLength !== undefined) res.once('finish', () => res.req.socket.destroySoon?.())
   return hasBody ? bytes : 0
+}
+
+/** Sends the head of a reply, and then its body as the stream gives it. Returns the bytes sent. */
+export async function respondByStream(
+  res: ServerResponse,
+  reply: Reply,
+  echoed: readonly string[],
+  stream: ReadableStream<Uint8Array>,
+): Promise<number> {
+  const reader = stream.getReader()
+  res.once('close', () => reader.cancel().catch(() => {})) // the client may leave meanwhile
+  res.writeHead(reply.status, headersOf(reply, bytesOf(reply), echoed))
+  res.flushHeaders()
+  let bytes = 0
+  try {
+    for (;;) {
+      const { value } = await reader.read()
+      if (!value) break
+      bytes += value.length
+      res.write(value)
+    }
+    res.end()
+  } catch {
+    breakOff(res)
+  }
+  return bytes
+}
+
+/** Closes the connection once all is sent: a client of HTTP/1.1 would wait for the rest. */
+function breakOff(res: ServerResponse): void {
+  const { socket } = res.req
+  // A user's server may be given a Duplex, which has no destroySoon(), or a mock with neither.
+  const close = socket.destroySoon ?? socket.end
+  if (!close) return void res.destroy()
+  res.once('finish', () => close.call(socket))
+  res.end()
+}
+
+/** Closes the connection without a response. The socket of a user's server may be a mock. */
+export function hangUp(res: ServerResponse, how: HangUp): void {
+  const { socket } = res.req
+  if (how === 'reset' && socket.resetAndDestroy) socket.resetAndDestroy()
+  else res.destroy()
 }
 
 /** Whether node sends what is put into `_header`. */
@@ -100,12 +147,12 @@ export function responseText(
   echoed: readonly string[],
   connection: string,
 ): string {
-  const { status, body = '', type = JSON_TYPE, headers = [], contentLength = bytes } = reply
+  const { status, body = '', type = JSON_TYPE, headers = [] } = reply
   const isAscii = body.length === bytes
   const content = isAscii ? body : Buffer.from(body).toString('latin1')
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r
 Content-Type: ${type}\r
-Content-Length: ${contentLength}\r
+Content-Length: ${bytes}\r
 ${textOf(headers)}${COMMON_TEXT}${textOf(echoed)}Date: ${date()}\r
 Connection: ${connection}\r
 \r
@@ -120,8 +167,8 @@ function textOf(headers: readonly string[]): string {
 
 /** All headers of a response; a 204 has neither type nor length. */
 export function headersOf(reply: Reply, bytes: number, echoed: readonly string[]): string[] {
-  const { body, type = JSON_TYPE, headers = [], contentLength = bytes } = reply
-  const content = ['Content-Type', type, 'Content-Length', String(contentLength)]
+  const { body, type = JSON_TYPE, headers = [] } = reply
+  const content = ['Content-Type', type, 'Content-Length', String(bytes)]
   return [...(body === undefined ? [] : content), ...headers, ...COMMON, ...echoed]
 }
 

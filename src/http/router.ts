@@ -1,15 +1,16 @@
 import type { Awaitable } from '../guards.ts'
-import type { Reply } from './respond.ts'
+import type { HangUp, Reply } from './respond.ts'
 
 export interface Call {
   readonly param: string // the last segment of the path: `{petId}`, where the route has it
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
   endDelay?: (() => void) | undefined // there while the operation waits only for time to pass
+  readonly head: object // the same for all that handles a request, so that it is told from others
 }
 
-/** An operation: replies, or hangs up with undefined. If it throws, that is a bug: a 500. */
-export type Handler = (call: Call) => Awaitable<Reply | undefined>
+/** An operation: replies, or hangs up. If it throws, that is a bug: a 500. */
+export type Handler = (call: Call) => Awaitable<Reply | HangUp>
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -20,7 +21,7 @@ export interface Route {
   readonly isProbe?: boolean | undefined // not logged or recorded: it comes every few seconds
 }
 
-interface RouteMatch extends Omit<Call, 'body'> {
+interface RouteMatch extends Omit<Call, 'body' | 'head'> {
   readonly secured: boolean // needs a key
   readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
   readonly route: Route | undefined // GET's for a HEAD

@@ -21,6 +21,7 @@ const MAY_ROUND = /\d{16}|\d[.eE]/
 const ESCAPE_OR_QUOTE_OR_MAY_ROUND = /\\.|"|-?(?:\d{16}|\d+[.eE])[\d.eE+-]*/g
 // The messages of V8 that quote nothing of the text, which may be a secret.
 const QUOTES_NOTHING = /^[^"]* (?:at position \d+|end of JSON input)/
+const BYTE_ORDER_MARK = '\ufeff'
 const MAX_INT64_LENGTH = '-9223372036854775808'.length
 
 /**
@@ -32,6 +33,7 @@ export function parseJson(text: string): Parsed<unknown> {
     const value: unknown = JSON.parse(text)
     return { ok: true, value: MAY_ROUND.test(text) ? exactNumbers(text) : value }
   } catch (error) {
+    if (text.startsWith(BYTE_ORDER_MARK)) return failure('it must not begin with a byte order mark')
     const [reason = 'it is not valid JSON'] = QUOTES_NOTHING.exec(messageOf(error)) ?? []
     return failure(reason)
   }

@@ -58,8 +58,12 @@ export function makeCore(
     cors: [cors ?? []].flat(),
     maxBody,
     refuse,
-    onBug: (error) => log.event('error', redact(inspect(error))),
-    ...reports(router, log.requestLogger?.(redact), recorder),
+    onBug: (error) => {
+      const shown = redact(inspect(error))
+      if (options.log === 'off') console.error(`petstore-server: ${shown}`)
+      else log.event('error', shown)
+    },
+    ...reports(router, log.requestLogger?.(redact), recorder, faults),
   }
   return { context, faults, recorder, service }
 }
@@ -76,11 +80,12 @@ function reports(
   router: Router,
   logRequest: ((request: RequestOutcome) => void) | undefined,
   recorder: RequestRecorder,
+  faults: Faults,
 ): Pick<Service, 'onBegin' | 'onEnd'> {
   if (recorder.maxRequests === 0) return { onEnd: logRequest }
   const onEnd = (request: RequestOutcome) => {
     logRequest?.(request)
-    recorder.add(request)
+    recorder.add(request, request.head !== undefined && faults.appliedTo(request.head))
   }
   // Routed here, too: a request is recorded as it arrives, also one that waits for another.
   const onBegin = (head: RequestHead) => {

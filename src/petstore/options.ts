@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { URL } from 'node:url'
 import { hasMembers } from '../guards.ts'
 import { isApiKey, KEY_MUST_BE } from '../http/bearer.ts'
 import { HEAP_LIMIT } from '../http/limits.ts'

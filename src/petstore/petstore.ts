@@ -6,10 +6,11 @@ import { reachableUrl } from '../http/addresses.ts'
 import { Exchange } from '../http/exchange.ts'
 import { connectionError, createFetch } from '../http/fetch.ts'
 import type { Load } from '../http/server.ts'
+import { nextTurn } from '../runtime.ts'
 import { parsePet, validateInitialPets, validateNewPets } from '../pets/pet.ts'
 import { check, integer, misuse, withCode } from '../rules.ts'
 import type { Added, Awaitable, NewPet, Pet, Store } from '../store-types.ts'
-import type { Fault, GetPetState, Petstore, RecordedRequest } from '../types.ts'
+import type { GetPetState, PendingFault, Petstore, RecordedRequest } from '../types.ts'
 import { closeCore, type Core, type Setup } from './core.ts'
 import type { KeyCores } from './key-cores.ts'
 import { type Options, petsOrThrow, RULES } from './options.ts'
@@ -109,7 +110,7 @@ export class PetstoreHandle implements Petstore {
     return this.#core().recorder.requests
   }
 
-  get pendingFaults(): Fault[] {
+  get pendingFaults(): PendingFault[] {
     return this.#core().faults.pending
   }
 
@@ -144,7 +145,7 @@ export class PetstoreHandle implements Petstore {
     recorder.clear()
   }
 
-  readonly inject = (fault: Fault): void => this.#openCore().faults.inject(fault)
+  readonly inject: Petstore['inject'] = (fault) => this.#openCore().faults.inject(fault)
   readonly clearFaults = (): void => this.#core().faults.clear()
   readonly clearRequests = (): void => this.#core().recorder.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) => {
@@ -171,6 +172,9 @@ export class PetstoreHandle implements Petstore {
     const cutOff = await stop?.(drain)
     keyCores?.closeAll()
     await orStorageFailed(closeCore(core)).finally(() => log.flush())
+    // A client in this process learns in this turn that its connections have ended. Without it, it
+    // would use one of them for a petstore that is next on the same port.
+    await nextTurn()
     return cutOff ?? 0
   }
 

@@ -154,6 +154,10 @@ test('the document has the base path that is configured, and no inline schema', 
   assert.match(elsewhere, /"servers":\[\{"url":"\/shop\/eu"/)
   assert.doesNotMatch(elsewhere, /\/v1/)
   const text = await textOf({})
+  // Faults send any code, which no generated client may refuse.
+  const { code } = JSON.parse(text).components.schemas.Error.properties
+  assert.deepEqual([code.type, code.enum], ['string', undefined])
+  assert.ok(code.examples.includes('gone'))
   // Generators would have to make up a name for it, such as InlineObject14.
   for (const one of [text, elsewhere])
     assert.doesNotMatch(one, /"(?:allOf|anyOf|oneOf)"|"schema":\{[^}]*"properties"/)

@@ -1,4 +1,5 @@
 // The executable: what it prints and logs, how it starts, is signalled and ends.
+import { mockTimers } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import dns from 'node:dns'
@@ -15,15 +16,7 @@ import { ended, type Ended, FakeProcess, run, serve } from './executable.ts'
 import { ask, listen, postHead, REX, within } from '../http/raw.ts'
 import { PETSTORE } from '../built.ts'
 import { Running } from '../process.ts'
-import {
-  assertLast,
-  check,
-  mockTimers,
-  portOf,
-  type RawConnection,
-  send,
-  start,
-} from '../support.ts'
+import { assertLast, check, portOf, type RawConnection, send, start } from '../support.ts'
 import { AUTHORIZATION, bearer, folderOf, freePort, KEY, temporaryFile } from '../support.ts'
 
 const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))

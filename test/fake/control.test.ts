@@ -1,4 +1,5 @@
 // The test controls, over HTTP and in process: both act on the same state.
+import { stopClock } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { describe, test, type TestContext } from 'node:test'
@@ -149,11 +150,12 @@ test('requests and faults are the same over HTTP and in process', async (t) => {
   await petstore.fetch(`${petstore.url}/cats`)
   assert.equal(petstore.requests.length, 2)
   assert.deepEqual(JSON.parse((await call('GET', '/requests')).body), petstore.requests)
-  const fault = { ...FAULT, times: 1 }
+  const fault = { ...FAULT, times: 1, hits: 0 }
+  const first = { operation: 'getPet', hangUp: true, times: 3, hits: 0 } as const
   petstore.inject({ operation: 'getPet', hangUp: true, times: 3 })
   const injected = await call('POST', '/faults', FAULT)
   assert.deepEqual([injected.status, JSON.parse(injected.body)], [201, fault])
-  assert.deepEqual(petstore.pendingFaults, [{ operation: 'getPet', hangUp: true, times: 3 }, fault])
+  assert.deepEqual(petstore.pendingFaults, [first, fault])
   assert.deepEqual(JSON.parse((await call('GET', '/faults')).body), petstore.pendingFaults)
   assertError(await send(petstore, 'GET', '/v1/pets'), 500, 'injected_fault')
   for (const one of ['/requests', '/faults']) assert.equal((await call('DELETE', one)).status, 204)
@@ -190,14 +192,16 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), error)
   await list()
   await petstore.fetch(`${petstore.url}/cats?all`)
-  const body = `{\n "name": "${KEY}",\t"x": "${'y'.repeat(100)}" }`
+  const body = `{\n "name": "${KEY}",\t"categoryId": 1, "x": "${'y'.repeat(200)}" }`
+  await send(petstore, 'POST', '/v1/pets', { headers: JSON_TYPE, body: '{"name":""}' })
   await send(petstore, 'POST', '/v1/pets', { headers: JSON_TYPE, body })
   petstore.inject({ operation: 'listPets', hangUp: true })
   await assert.rejects(send(petstore, 'GET', `/v1/pets?q=${KEY}`))
   const message = `timeout: waited for 2 requests, operation createPet, status 503; these came last:
   GET /v1/pets 200
-  GET /v1/cats?all 401
-  POST /v1/pets 400 { "name": "[key]", "x": "${'y'.repeat(75)}
+  GET /v1/cats?all 401 unauthorized: An API key is required: Authorization: Bearer <API_KEY>
+  POST /v1/pets 400 invalid_pet: categoryId is required and must be an integer
+  POST /v1/pets 201 { "name": "[key]", "categoryId": 1, "x": "${'y'.repeat(158)}
   GET /v1/pets?q=[key] no response`
   const waiting = petstore.waitForRequests(2, { operation: 'createPet', status: 503, timeout: 0 })
   await assert.rejects(waiting, { code, message })
@@ -268,7 +272,7 @@ const STATUS = 'must be an integer from 100 to 599, or null'
 
 test('waitForRequests() names the argument that is wrong', async () => {
   const petstore = createPetstore({ maxRequests: 5 })
-  const known = 'known are operation, status, petId, key, timeout'
+  const known = 'known are operation, status, petId, key, matching, timeout'
   for (const [name, given, message] of [
     ['RangeError', [6], `count 6 ${COUNT}`],
     ['RangeError', [Number.NaN], `count NaN ${COUNT}`],
@@ -450,7 +454,7 @@ for (const [file, options] of Object.entries({
 describe('The rules of recorded.txt', () => {
   for (const rule of readTranscripts(new URL('recorded.txt', import.meta.url))) {
     test(rule.name, async (t) => {
-      t.mock.method(performance, 'now', () => 0)
+      stopClock(t)
       const { check } = await startTranscripts(t, { maxBody: 100 })
       await check(rule)
     })

@@ -16,6 +16,7 @@ const TOM = '{"id":1,"name":"Tom","categoryId":2}'
 const ADDED = REX.replace('{', '{"id":2,')
 const CREATED = `201 - ${ADDED}`
 const HUNG_UP = 'fetch failed: UND_ERR_SOCKET'
+const RESET = 'fetch failed: ECONNRESET'
 const cut = (body: string) => `${body.slice(0, body.length / 2)}terminated: UND_ERR_SOCKET`
 
 const OPERATIONS: Readonly<Record<OperationId, readonly [method: string, path: string]>> = {
@@ -28,7 +29,7 @@ const NAMES: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listO
 
 /** Injects a fault through the door, which over a socket is the control port. */
 async function inject(petstore: Petstore, fault: Fault, door: Door): Promise<void> {
-  if (door === 'in process') return petstore.inject(fault)
+  if (door === 'in process') return void petstore.inject(fault)
   const body = JSON.stringify(fault)
   await check({ url: String(petstore.controlUrl) }, 'POST', '/faults', 201, { body })
 }
@@ -77,6 +78,9 @@ const EFFECTS: Readonly<Record<string, [fault: Fault, create: string, list?: str
   'a hang-up': [{ ...ANY, hangUp: true }, HUNG_UP],
   'a delayed hang-up': [{ ...ANY, hangUp: true, delay: 1 }, HUNG_UP],
   // Half of the real response to a list, and half of an Error for a create, which adds no pet.
+  'a reset': [{ ...ANY, hangUp: 'reset' }, RESET],
+  'a slow response': [{ ...ANY, body: 'slow', delay: 10 }, CREATED, LISTED],
+  'a slow Error': [{ ...ANY, body: 'slow', delay: 10, status: 503 }, `503 - ${INJECTED(503)}`],
   'half a response': [{ ...ANY, body: 'cut' }, `500 - ${cut(INJECTED(500))}`, HALF_A_LIST],
   'half a delayed Error with Retry-After': [
     { ...ANY, body: 'cut', status: 503, retryAfter: 86_400, delay: 1 },
@@ -118,6 +122,76 @@ for (const [name, [fault, create, list = create]] of Object.entries(EFFECTS)) {
   })
 }
 
+for (const door of BOTH) {
+  test(`a stalled body sends half of it, and is left with the status null, ${door}`, async (t) => {
+    const petstore = await start(t, { pets: PETS })
+    petstore.inject({ ...LIST, body: 'stalled' })
+    const abort = new AbortController()
+    const { body } = await call(petstore, 'listPets', door, { signal: abort.signal })
+    const reader = body?.getReader()
+    const { value } = (await reader?.read()) ?? {}
+    assert.equal(Buffer.from(value ?? []).toString(), `[${TOM}]`.slice(0, TOM.length / 2 + 1))
+    const next = assert.rejects(reader?.read() ?? Promise.resolve(), { name: 'AbortError' })
+    abort.abort()
+    await next
+    const [request] = await petstore.waitForRequests(1, { status: null })
+    assert.deepEqual([request?.operation, request?.fault], ['listPets', true])
+  })
+
+  test(`a create that is not done adds no pet if its body stalls, ${door}`, async (t) => {
+    const petstore = await start(t)
+    petstore.inject({ operation: 'createPet', body: 'stalled' })
+    const response = await call(petstore, 'createPet', door)
+    assert.deepEqual([response.status, petstore.pets], [500, []])
+  })
+
+  for (const end of ['close', 'reset', 'clearFaults'] as const) {
+    for (const body of ['slow', 'stalled'] as const) {
+      test(`${end}() breaks a ${body} body off, ${door}`, async (t) => {
+        const petstore = await start(t, { pets: PETS })
+        petstore.inject({ ...LIST, body, ...(body === 'slow' && { delay: 600_000 }) })
+        const response = await call(petstore, 'listPets', door)
+        await petstore[end]()
+        await assert.rejects(response.text(), { message: 'terminated' })
+      })
+    }
+  }
+}
+
+test('the head of a slow body comes at once, and its body in ten pieces', async (t) => {
+  const petstore = await start(t, { pets: PETS })
+  petstore.inject({ ...LIST, body: 'slow', delay: 200 })
+  const connection = await open(t, petstore, get())
+  let pieces = 0
+  connection.socket.on('data', () => pieces++)
+  assert.match(await connection.read().then(({ body }) => body), /Tom/)
+  assert.ok(pieces >= 3, `${pieces}`)
+  assert.ok((petstore.requests[0]?.duration ?? 0) > 150)
+})
+
+test('slow bodies count in what clients make the server hold', async (t) => {
+  const pets = Array.from({ length: 20 }, () => ({ name: 'x'.repeat(50_000), categoryId: 1 }))
+  const petstore = await start(t, { pets }, { maxHeldBytes: 2.5 * 2 ** 20 })
+  petstore.inject({ ...LIST, body: 'slow', delay: 600_000, times: 'always' })
+  const call = () => fetch(`${petstore.url}/pets`, { headers: petstore.headers })
+  const [first, second] = [await call(), await call()]
+  await call().catch(() => {}) // one of them is reset
+  const ends = [first, second].map((response) => response.text().catch(() => 'reset'))
+  assert.equal(await Promise.race(ends), 'reset')
+})
+
+test('inject() returns how often a fault applied, and can remove it', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const always = petstore.inject({ ...LIST, status: 503, times: 'always' })
+  const once = petstore.inject({ ...LIST, status: 502 })
+  for (let times = 0; times < 2; times++) await call(petstore, 'listPets')
+  assert.deepEqual([always.hits, once.hits], [2, 0])
+  always.remove()
+  assert.equal((await call(petstore, 'listPets')).status, 502)
+  assert.deepEqual([always.hits, once.hits, petstore.pendingFaults], [2, 1, []])
+  once.remove()
+})
+
 test('the headers of a fault are sent as they are, through both doors', async (t) => {
   for (const door of BOTH) {
     const petstore = await start(t, { controlPort: 0 })
@@ -148,11 +222,11 @@ test('the first fault that fits applies, `times` times', async () => {
     { operation: 'createPet', status: 507 },
   ]
   for (const fault of faults) petstore.inject(fault)
-  const pending = faults.map((fault) => ({ times: 1, ...fault }))
+  const pending = faults.map((fault) => ({ times: 1, ...fault, hits: 0 }))
   assert.deepEqual(petstore.pendingFaults, pending)
   const seen = (operation: OperationId) => observe(call(petstore, operation))
   assert.equal(await seen('listPets'), `500 - ${INJECTED(500)}`)
-  assert.deepEqual(petstore.pendingFaults[1], { operation: 'listPets', status: 500, times: 1 })
+  assert.deepEqual(petstore.pendingFaults[1], { ...faults[1], times: 1, hits: 1 })
   assert.equal(await seen('listPets'), `500 - ${INJECTED(500)}`)
   assert.equal(await seen('listOrders'), `599 - ${INJECTED(599)}`)
   assert.equal(await seen('listPets'), HUNG_UP)
@@ -169,7 +243,7 @@ test('`after` lets requests pass, and `times: always` lasts until cleared', asyn
   petstore.inject({ operation: 'listPets', status: 502, times: undefined, delay: undefined })
   const statuses = [await list(), await list(), await list(), await list()]
   assert.deepEqual(statuses, [502, 200, 503, 503])
-  assert.deepEqual(petstore.pendingFaults, [lasting])
+  assert.deepEqual(petstore.pendingFaults, [{ ...lasting, hits: 2 }])
   petstore.clearFaults()
   assert.equal(await list(), 200)
 })

@@ -148,7 +148,7 @@ test('requests and faults are copied on their way in and out', async () => {
   const fault: Fault = { operation: 'getPet', status: 500, headers }
   petstore.inject(fault)
   await petstore.fetch(petstore.url)
-  const before = [requests(petstore), [{ ...fault, headers: { ...headers }, times: 1 }]]
+  const before = [requests(petstore), [{ ...fault, headers: { ...headers }, times: 1, hits: 0 }]]
   headers['x-odd'] = 'two'
   for (const one of [...petstore.requests, ...(await petstore.waitForRequests(1))])
     Object.assign(one, { method: 'X' }).headers['x'] = 'y'
@@ -213,6 +213,47 @@ test('keys that are words of its own JSON do not spoil a recorded request', asyn
   const [{ operation, headers, body } = assert.fail()] = requests(petstore)
   assert.deepEqual([operation, headers['content-type']], ['createPet', 'application/json'])
   assert.equal(body, '"\nabcdefgh\0abc [key]')
+})
+
+test('a wait may match by a function, which gets copies', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const matching = (request: RecordedRequest) => {
+    request.headers['x'] = 'changed'
+    return request.body.includes('Rex')
+  }
+  const waiting = petstore.waitForRequests(1, { operation: 'createPet', matching })
+  await post(petstore, '"Tom"')
+  await post(petstore, '"Rex"')
+  const [found] = await waiting
+  assert.equal(found?.body, '"Rex"')
+  const seen = petstore.requests.map(({ headers }) => headers['x'])
+  assert.deepEqual(seen, [undefined, undefined])
+  const isA = ({ query }: RecordedRequest) => query === 'a'
+  const none = petstore.waitForRequests(2, { matching: isA, timeout: 0 })
+  await assert.rejects(none, /for 2 requests, matching \(\{ ?query ?\}\).*; these came last/)
+  const broken = petstore.waitForRequests(3, { matching: () => assert.fail('a bug of the test') })
+  await assert.rejects(broken, { message: 'a bug of the test' })
+})
+
+test('a request has code and message of its Error, and whether a fault applied', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  await post(petstore, '{"name":"Rex"}')
+  petstore.inject({ operation: 'createPet', status: 429, code: KEY, message: `not ${KEY}` })
+  petstore.inject({ operation: 'createPet', status: 500, body: 'garbled' })
+  petstore.inject({ operation: 'createPet', delay: 1 })
+  for (let times = 0; times < 4; times++) await post(petstore, REX)
+  const seen = petstore.requests.map(({ status, code, message, fault }) => [
+    ...[status, code, message, fault],
+  ])
+  assert.deepEqual(seen, [
+    [400, 'invalid_pet', 'categoryId is required and must be an integer', false],
+    [429, '[key]', 'not [key]', true],
+    [500, null, null, true],
+    [201, null, null, true],
+    [201, null, null, false],
+  ])
+  const wait = petstore.waitForRequests(9, { timeout: 0 })
+  await assert.rejects(wait, /POST \/v1\/pets 400 invalid_pet: categoryId is required/)
 })
 
 test('the option maxRequests limits the recorded requests, 1,000 by default', async () => {

@@ -1,3 +1,4 @@
+import { mockTimers } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +13,7 @@ import { openSnapshotStore } from '../../src/files/snapshot-store.ts'
 import { hasMembers } from '../../src/guards.ts'
 import type { LocalStore } from '../../src/pets/store.ts'
 import type { NewPet } from '../../src/types.ts'
-import { folderOf, mockTimers, Random, SEED, words } from '../support.ts'
+import { folderOf, Random, SEED, words } from '../support.ts'
 import { mayMount } from '../system/packages.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 7, status: 'available' }

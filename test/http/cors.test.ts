@@ -13,9 +13,20 @@ function corsOf({ headers }: Pick<Answer, 'headers'>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(headers).filter(isCors))
 }
 
-const ALLOWS_ANY = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' }
+const EXPOSED =
+  '*, Accept, Allow, Date, Deprecation, Link, Location, Retry-After, Sunset, ' +
+  'WWW-Authenticate, X-Request-Id'
+const ALLOWS_ANY = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': EXPOSED,
+}
 const VARIES = { vary: 'Origin' }
-const ALLOWS_SHOP = { ...ALLOWS_ANY, 'access-control-allow-origin': SHOP, ...VARIES }
+const ALLOWS_SHOP = {
+  ...ALLOWS_ANY,
+  'access-control-allow-origin': SHOP,
+  'access-control-allow-credentials': 'true',
+  ...VARIES,
+}
 
 const ANSWERS: readonly [method: string, path: string, expected: Expected, sent?: Sent][] = [
   ['GET', '/v1/pets?limit=1', 200],
@@ -56,6 +67,14 @@ for (const [cors, origin, expected] of ORIGINS) {
     }
   })
 }
+
+test("a fault's own headers are exposed by name", async (t) => {
+  const petstore = await start(t, { cors: SHOP })
+  petstore.inject({ operation: '*', status: 429, headers: { 'RateLimit-Remaining': '0' } })
+  const sent = { headers: { origin: SHOP } }
+  const { headers } = await check(petstore, 'GET', '/v1/pets', 429, sent)
+  assert.equal(headers['access-control-expose-headers'], `${EXPOSED}, RateLimit-Remaining`)
+})
 
 test('a script may read a fault, a parse error, and a response in process', async (t) => {
   const petstore = await start(t, { cors: SHOP })

@@ -1,14 +1,14 @@
 // How connections end: on close(), when there are too many, and when they are idle for too long.
+import { mockTimers } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, Server } from 'node:net'
-import { syncBuiltinESMExports } from 'node:module'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { Limits } from '../../src/http/limits.ts'
 import type { Petstore } from '../../src/types.ts'
-import { assertLast, assertNext, type Expected, mockTimers, outcomesOf } from '../support.ts'
+import { assertLast, assertNext, type Expected, outcomesOf } from '../support.ts'
 import { portOf, RawConnection, start, startLogging } from '../support.ts'
 import { ask, get, HOST, LONG, open, post, postHead, request, REX, within } from './raw.ts'
 
@@ -260,7 +260,6 @@ describe('beyond maxConnections', within, () => {
     server.emit('error', new Error('accept EMFILE'))
     t.mock.timers.tick(10_000)
     t.mock.timers.reset()
-    syncBuiltinESMExports()
     await petstore.close()
     const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
     assert.deepEqual(warnings, [

@@ -1,5 +1,6 @@
 // The petstore called in process, as by the global fetch over a socket.
 import assert from 'node:assert/strict'
+import { EventEmitter, getEventListeners } from 'node:events'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { createPetstore } from '../../src/petstore/launch.ts'
@@ -54,6 +55,7 @@ describe('fetch in process', () => {
       assert.equal(response.url, `${origin}/v1/pets?a=b`)
       assert.ok(response instanceof Response && response.ok)
       assert.ok(response.body instanceof ReadableStream)
+      assert.equal(response.clone().clone().url, response.url)
       assert.equal(await response.clone().text(), await response.text())
     })
   }
@@ -145,6 +147,58 @@ describe('fetch in process', () => {
     const above = [statusOf({ ...many, x: '' }), statusOf({}, 16_385), statusOf(long, 512)]
     above.push(statusOf({ x: `${long.x}x` }))
     assert.deepEqual(await Promise.all(above), [431, 431, 431, 431])
+  })
+
+  test('lets the event loop turn, so that a client that tries for ever is stopped', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    petstore.inject({ operation: '*', status: 503, times: 'always' })
+    const init = { headers: BEARER, signal: AbortSignal.timeout(50) }
+    const tryForEver = async () => {
+      for (;;) await petstore.fetch(`${petstore.url}/pets`, init)
+    }
+    await assert.rejects(tryForEver(), { name: 'TimeoutError' })
+  })
+
+  test('leaves no listener at a signal that many calls share', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    const { signal } = new AbortController()
+    const request = new Request(`${petstore.url}/pets`, { headers: BEARER, signal })
+    petstore.inject({ operation: '*', body: 'slow', delay: 1, times: 10 })
+    for (let times = 0; times < 20; times++) {
+      await (await petstore.fetch(petstore.url, { signal })).text()
+      await (await petstore.fetch(request)).text()
+    }
+    assert.deepEqual(getEventListeners(signal, 'abort').length, 1) // the request's own
+    assert.equal(getEventListeners(request.signal, 'abort').length, 0)
+  })
+
+  test('takes a foreign signal, and a foreign Request', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    const signal = Object.assign(new EventEmitter(), {
+      aborted: false,
+      reason: new Error('enough'),
+    })
+    const listening = {
+      addEventListener: signal.on.bind(signal),
+      removeEventListener: signal.off.bind(signal),
+    }
+    const foreign = {
+      url: `${petstore.url}/pets`,
+      method: 'POST',
+      headers: new Map(Object.entries(JSON_TYPE)),
+      arrayBuffer: async () => new TextEncoder().encode(REX).buffer,
+      signal: Object.assign(signal, listening),
+    }
+    const fetchAny = (input: unknown): Promise<Response> =>
+      Reflect.apply(petstore.fetch, undefined, [input])
+    assert.equal((await fetchAny(foreign)).status, 201)
+    petstore.inject({ operation: '*', delay: 600_000 })
+    const aborted = assert.rejects(fetchAny(foreign), { message: 'enough' })
+    while (petstore.pendingFaults.length > 0) await turn()
+    signal.emit('abort')
+    await aborted
+    assert.equal(signal.listenerCount('abort'), 0)
+    await petstore.close()
   })
 
   test('rejects if it was aborted before, and records no request', async () => {

@@ -1,4 +1,5 @@
 // The log of a petstore: what its lines show, and what becomes of them if nobody reads them.
+import { mockTimers } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test, type TestContext } from 'node:test'
@@ -6,7 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { openLog } from '../../src/http/log.ts'
 import { createPetstore } from '../../src/petstore/launch.ts'
 import type { PetstoreOptions } from '../../src/types.ts'
-import { bearer, check, FakeStream, KEY, mockTimers, send, startLogging } from '../support.ts'
+import { bearer, check, FakeStream, KEY, send, startLogging } from '../support.ts'
 import { INDEX } from '../built.ts'
 import { get, open, postChunked, REX } from './raw.ts'
 

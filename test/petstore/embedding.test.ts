@@ -1,6 +1,7 @@
 // What a test suite relies on that embeds petstores: they share nothing and leave nothing open.
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
+import { Agent } from 'node:http'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { createPetstore, type NewPet, type Petstore, startPetstore } from '../../src/index.ts'
@@ -15,6 +16,22 @@ const MAKERS: Record<string, (options?: object) => Promise<Petstore>> = {
   startPetstore,
   createPetstore: async (options) => createPetstore(options),
 }
+
+test('after close(), a petstore on the same port answers the first request', async (t) => {
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  let port = 0
+  for (let round = 0; round < 10; round++) {
+    const petstore = await startPetstore({ port, apiKeys: [KEY] })
+    port = portOf(petstore)
+    for (let times = 0; times < 2; times++) {
+      const { status } = await send(petstore, 'GET', '/v1/pets', { agent })
+      assert.equal(status, 200)
+      assert.equal((await fetch(`${petstore.url}/pets`, petstore)).status, 200)
+    }
+    await petstore.close()
+  }
+})
 
 for (const [name, make] of Object.entries(MAKERS)) {
   describe(`${name}()`, () => {
@@ -190,7 +207,7 @@ test('console.log() shows the state of a petstore, and no key', async () => {
     `Petstore {
   url: 'http://petstore.invalid/v1',
   pets: 1,
-  faults: [ { operation: 'getPet', status: 503, times: 1 } ],
+  faults: [ { operation: 'getPet', status: 503, times: 1, hits: 0 } ],
   requests: [ 'GET /v1/pets 200' ]
 }`,
   )

@@ -5,7 +5,16 @@ import { test, type TestContext } from 'node:test'
 import { createPetstore, type NewPet, type Store } from '../../src/index.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
 import { DEMO_PETS } from '../demo.ts'
-import { assertError, check, KEY, portOf, send, start, startLogging } from '../support.ts'
+import {
+  assertError,
+  check,
+  KEY,
+  portOf,
+  send,
+  start,
+  startLogging,
+  untilInFlight,
+} from '../support.ts'
 import { assertConforms } from '../verify.ts'
 
 const REX: NewPet = { name: 'Rex', categoryId: 2n ** 62n, status: 'sold' }
@@ -227,18 +236,30 @@ test('a reset does not hang up on a request that waits for the store alone', asy
   await using petstore = createPetstore({ store: new SlowStore() })
   petstore.inject({ operation: '*', done: true, delay: 0, status: 503 })
   const list = petstore.fetch(`${petstore.url}/pets`, petstore)
+  while (petstore.pendingFaults.length > 0) await nextTurn()
   await petstore.reset()
   assert.equal((await list).status, 503)
 })
 
 test('a reset hangs up on delayed requests that come while the store takes its time', async () => {
-  await using petstore = createPetstore({ store: new SlowStore(), delay: 600_000 })
+  const store = new SlowStore()
+  await using petstore = createPetstore({ store, delay: 600_000 })
   const list = () => petstore.fetch(`${petstore.url}/pets`, petstore)
+  const lates: Promise<Response>[] = []
   const early = list()
+  await untilInFlight(petstore)
   await assert.rejects(petstore.reset([{ name: '', categoryId: 0.5 }]), { code: 'invalid_pet' })
   petstore.clearFaults() // ends the delay, which the refused reset has left
   assert.equal((await early).status, 200)
-  await Promise.all([petstore.reset(), assert.rejects(list(), { message: 'fetch failed' })])
+  store.reset = async (pets) => {
+    const late = list()
+    await untilInFlight(petstore)
+    late.catch(() => {})
+    lates.push(late)
+    return store.pets.reset(pets)
+  }
+  await petstore.reset()
+  await assert.rejects(Promise.all(lates), { message: 'fetch failed' })
 })
 
 test('a reset leaves the response of a fault that is done and has no delay', async () => {

@@ -40,8 +40,7 @@ export const uncut: Fault = { operation: '*', hangUp: true, body: 'cut' }
 export const soon: Fault = { operation: '*', delay: 1, retryAfter: 1 }
 // @ts-expect-error: a code goes with a status
 export const coded: Fault = { operation: '*', hangUp: true, code: 'lost' }
-// @ts-expect-error: petId goes with getPet
-export const ofOne: Fault = { operation: 'listPets', petId: 1, status: 500 }
+export const onAll = (fault: Fault): Fault => ({ ...fault, operation: '*' })
 export const faults: readonly Fault[] = [
   { operation: 'getPet', petId: 1, hangUp: true, delay: [1, 2] },
   { operation: '*', status: 503, retryAfter: 1, body: 'garbled', rate: 0.5, seed: 1 },

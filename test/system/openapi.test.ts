@@ -6,7 +6,7 @@ import { before, test, type TestContext } from 'node:test'
 import { DEMO_PETS } from '../demo.ts'
 import { exec } from '../documents.ts'
 import { Running, serve } from '../process.ts'
-import { check, folderOf, KEY, send, words } from '../support.ts'
+import { check, folderOf, KEY, send, start, words } from '../support.ts'
 import { isHere, must, npmInstall, pipInstall } from './packages.ts'
 
 const TOOLS = words(`@redocly/cli@2.77.0 @stoplight/spectral-cli@6.15.0 @stoplight/prism-cli@5.14.2
@@ -137,3 +137,36 @@ test('a client typed by openapi-typescript compiles and runs', async (t) => {
     statuses: [201, 200, 200, 200, 404, 400, 400],
   })
 })
+
+const PYTHON_CLIENT = `import sys
+from petstore_client import AuthenticatedClient
+from petstore_client.api.pets import list_pets
+
+client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
+print(list_pets.sync(client=client).code, list_pets.sync(client=client))
+`
+
+const noPip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
+test(
+  'a client by openapi-python-client takes a code that a fault made up',
+  {
+    skip: noPip,
+  },
+  async (t) => {
+    const packages = pipInstall('openapi-python-client==0.29.1')
+    const petstore = await start(t)
+    writeFileSync(`${folder}/python.json`, (await send(petstore, 'GET', '/openapi.json')).body)
+    const paths = [
+      `PYTHONPATH=${packages}:${folder}`,
+      `PATH=${packages}/bin:${process.env['PATH']}`,
+    ]
+    const python = (...args: string[]) => exec('env', [...paths, 'python3', ...args])
+    const files = ['--path', `${folder}/python.json`, '--output-path', `${folder}/petstore_client`]
+    const generate = ['-m', 'openapi_python_client', 'generate', '--meta', 'none', ...files]
+    await python(...generate)
+    petstore.inject({ operation: 'listPets', status: 429, code: 'rate_limited' })
+    writeFileSync(`${folder}/client.py`, PYTHON_CLIENT)
+    const { stdout } = await python(`${folder}/client.py`, petstore.url, KEY)
+    assert.equal(stdout, 'rate_limited []\n')
+  },
+)

@@ -25,9 +25,9 @@ const DEPENDENCIES = {
   bun: '1.4.5',
   deno: '2.9.6',
 }
-const PUBLIC_TYPES =
-  words(`Added Awaitable Delay Fault GetPetState InitialPet Int64 NewPet OperationId Page
-  PageQuery Pet PetStatus Petstore PetstoreErrorCode PetstoreOptions RecordedOperation
+const PUBLIC_TYPES = words(`Added Awaitable BodyEffect BodyFault Delay DelayFault ErrorFault Fault
+  GetPetState HangUpFault InitialPet InjectedFault Int64 NewPet OperationId Page PageQuery
+  PendingFault Pet PetStatus Petstore PetstoreErrorCode PetstoreOptions RecordedOperation
   RecordedRequest StartOptions Store WaitOptions`)
 const folder = folderOf()
 /** A user's project, outside of the repository, with the packed file installed. */
@@ -219,7 +219,7 @@ for (const [runtime, evaluate, runs, tests] of [
 }
 
 test("the document's Testcontainers example runs", async () => {
-  const [code = '', ...more] = blocksOf('js', DOCUMENT)
+  const [code = '', ...more] = blocksOf('js', DOCUMENT, LANGUAGES)
   assert.match(code, /GenericContainer/)
   assert.deepEqual(more, [])
   const manifest = { name: 'testcontainers', type: 'module', exports: './index.js' }
@@ -252,8 +252,8 @@ test('the commands for other languages run', async (t) => {
   assert.match(others.pop() ?? '', /^\[\{"operation":"listPets","method":"GET",/)
   assert.deepEqual(others, [
     '[{"id":2,"name":"Tom","categoryId":2}]',
-    '{"operation":"createPet","times":2,"status":503,"retryAfter":1}',
-    '[{"operation":"createPet","times":2,"status":503,"retryAfter":1}]',
+    '{"operation":"createPet","times":2,"status":503,"retryAfter":1,"hits":0}',
+    '[{"operation":"createPet","times":2,"status":503,"retryAfter":1,"hits":0}]',
     '[]',
     '[{"id":1,"name":"Rex","categoryId":1},{"id":2,"name":"Tom","categoryId":2}]',
   ])
@@ -268,13 +268,13 @@ test('the commands for a shared server run', async (t) => {
   assert.deepEqual(statuses, [201, 503, 200])
   assert.deepEqual(printed, [
     luna,
-    '{"operation":"listPets","status":503,"times":1}',
+    '{"operation":"listPets","status":503,"times":1,"hits":0}',
     '{"code":"injected_fault","message":"A test asked for this fault","status":503}',
     '[{"id":1,"name":"Rex","categoryId":1,"status":"available"}]',
     `[${luna}]`,
     '[]',
-    '{"operation":"*","status":429,"retryAfter":5,"times":1}',
-    '{"operation":"*","delay":1500,"times":"always"}',
+    '{"operation":"*","status":429,"retryAfter":5,"times":1,"hits":0}',
+    '{"operation":"*","delay":1500,"times":"always","hits":0}',
   ])
 })
 

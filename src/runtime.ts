@@ -1,0 +1,37 @@
+// What node has of its own, taken once, when this is loaded. Tests replace globals (jsdom,
+// happy-dom), and even the members of node:timers (sinon, node:test).
+import { performance } from 'node:perf_hooks'
+import timers from 'node:timers'
+import { runInThisContext } from 'node:vm'
+
+export const setTimeout: typeof timers.setTimeout = timers.setTimeout
+export const clearTimeout: typeof timers.clearTimeout = timers.clearTimeout
+export const setInterval: typeof timers.setInterval = timers.setInterval
+export const clearInterval: typeof timers.clearInterval = timers.clearInterval
+export const setImmediate: typeof timers.setImmediate = timers.setImmediate
+
+/** Resolves in a later turn of the event loop. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+/** Milliseconds, by a clock that no test stops. */
+export const now: () => number = performance.now.bind(performance)
+
+/** The classes of `fetch`, which no module of node has. */
+type FetchClasses = Pick<typeof globalThis, 'Headers' | 'Request' | 'Response'>
+
+const classes = fetchClasses()
+export const Headers: FetchClasses['Headers'] = classes.Headers
+export const Request: FetchClasses['Request'] = classes.Request
+export const Response: FetchClasses['Response'] = classes.Response
+
+/**
+ * Those of the test environment, so that `instanceof Response` holds. Jest's jsdom has none, and a
+ * polyfill may have no streams: then those of node's main context, which tests leave alone.
+ */
+function fetchClasses(): FetchClasses {
+  const { Request, Response }: Partial<FetchClasses> = globalThis
+  const haveStreams = [Request, Response].every((one) => one && 'body' in one.prototype)
+  return haveStreams ? globalThis : runInThisContext('globalThis')
+}
