@@ -87,7 +87,8 @@ test(
     const site = await start(t)
     const petstore = await start(t, { cors: new URL(site.url).origin })
     const page = await chromium.visit(new URL('/livez', site.url).href) // it has no policy
-    const call = `(${CALLS})(${JSON.stringify([petstore.url, petstore.headers])})`
+    const [url, headers] = [petstore.url, petstore.headers].map((one) => JSON.stringify(one))
+    const call = `${CALLS}\nstatusesOf(${url}, ${headers})`
     assert.deepEqual(await page.evaluate(call), [200, 404, 405, 200])
   },
 )
