@@ -109,10 +109,14 @@ test('a store with gaps between its ids pages over them, and goes on after the l
 })
 
 test('a store takes no more memory than it counts, whatever the names', () => {
+  // The least of some collections: one alone may leave garbage.
   const used = () => {
-    collectGarbage()
-    const { heapUsed, arrayBuffers } = process.memoryUsage()
-    return heapUsed + arrayBuffers
+    const sizes = [1, 2, 3, 4].map(() => {
+      collectGarbage()
+      const { heapUsed, arrayBuffers } = process.memoryUsage()
+      return heapUsed + arrayBuffers
+    })
+    return Math.min(...sizes)
   }
   for (const first of ['a', '\xe9', '\u0100', '\u{1f436}']) {
     for (const length of [1, 10, 100, 500, 900, 1_000, 5_000]) {
