@@ -16,7 +16,7 @@ export interface Log {
   readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
   /** @param members More members of a JSON line. */
   event(level: LogLevel, message: string, members?: Members): void
-  /** Logs an event at once; the same ones of the next 10 s after them, as a sum. */
+  /** Logs the first event of a kind at once; its repeats within 10 s as one line, with a count. */
   count(level: LogLevel, what: string): void
   /** Takes how many requests have ended since the last call, by class of status such as 2xx. */
   takeCounts(): ReadonlyMap<string, number>
@@ -87,23 +87,31 @@ function requestCounter() {
   return { countRequest, takeCounts }
 }
 
-/** Counts events for the next `report`. */
+/** Logs the first event of a kind, and counts its repeats for the next `report`. */
 function eventCounter(event: Log['event']) {
-  const counts = new Map<string, { level: LogLevel; times: number }>()
+  const repeats = new Map<string, { level: LogLevel; times: number }>()
   let timer: NodeJS.Timeout | undefined
 
   const count: Log['count'] = (level, what) => {
-    counts.set(what, { level, times: (counts.get(what)?.times ?? 0) + 1 })
-    if (!timer) report()
+    const known = repeats.get(what)
+    if (known) {
+      known.times++
+      return
+    }
+    repeats.set(what, { level, times: 0 })
+    event(level, `${what}: 1`)
+    timer ??= setTimeout(report, REPORT_INTERVAL).unref()
   }
 
   function report(): void {
     clearTimeout(timer)
     timer = undefined
-    if (counts.size === 0) return
-    for (const [what, { level, times }] of counts) event(level, `${what}: ${times}`)
-    counts.clear()
-    timer = setTimeout(report, REPORT_INTERVAL).unref()
+    for (const [what, kind] of repeats) {
+      if (kind.times === 0) repeats.delete(what)
+      else event(kind.level, `${what}: ${kind.times}`)
+      kind.times = 0
+    }
+    if (repeats.size > 0) timer = setTimeout(report, REPORT_INTERVAL).unref()
   }
 
   return { count, report }
