@@ -54,8 +54,10 @@ function checkJson(json: unknown): string {
 
 async function addTo(store: Store, pet: NewPet, onFailure: OnFailure): Promise<Added> {
   const added = await store.add(pet)
-  if (added.ok) checkJson(added.json)
-  else if (added.cause !== undefined) onFailure(added.cause)
+  if (added.ok) {
+    checkJson(added.json)
+    if (!Number.isSafeInteger(added.id)) throw new TypeError('the store must return an integer id')
+  } else if (added.cause !== undefined) onFailure(added.cause)
   if (added.ok || REASONS.includes(added.reason)) return added
   throw new TypeError(`unknown reason ${added.reason}`)
 }

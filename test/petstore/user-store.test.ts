@@ -181,6 +181,13 @@ for (const [what, method, path, given, logged] of [
   ['a page', 'GET', '/v1/pets', { page: () => ({ json: null }) }, NO_STRING],
   ['a pet', 'GET', '/v1/pets/1', { get: () => ({ id: 1 }) }, NO_STRING],
   ['a new pet', 'POST', '/v1/pets', { add: () => ({ ok: true, id: 1, json: null }) }, NO_STRING],
+  [
+    'an id',
+    'POST',
+    '/v1/pets',
+    { add: () => ({ ok: true, id: '1', json: '{}' }) },
+    /integer id: 1\n/,
+  ],
   ['an outcome', 'POST', '/v1/pets', { add: () => undefined }, UNDEFINED],
   ['a reason', 'POST', '/v1/pets', { add: () => ({ reason: 'full' }) }, /reason full: 1\n/],
 ] as const) {
