@@ -2,12 +2,12 @@ import type { Writable } from 'node:stream'
 import { clearTimeout, setTimeout } from '../runtime.ts'
 import { cachedTimestamp } from './clock.ts'
 import type { RequestHead, RequestOutcome } from './dispatch.ts'
+import { EventCounter, type LogLevel } from './event-counter.ts'
 import { messageOf } from '../guards.ts'
 import { readRequestId, readTraceId } from './headers.ts'
 import { HEAP_LIMIT } from './limits.ts'
 import { readTarget } from './router.ts'
 
-type LogLevel = 'info' | 'warn' | 'error'
 type Redact = (text: string) => string
 type Members = Readonly<Record<string, string | number | undefined>>
 
@@ -26,7 +26,6 @@ export interface Log {
 
 const BATCH_DELAY = 5 // milliseconds
 const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
-const REPORT_INTERVAL = 10_000
 // Beyond this, lines are dropped until the reader catches up. V8 may take four times as much.
 const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 
@@ -44,7 +43,7 @@ export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redac
   )
   const event: Log['event'] = (level, message, members) =>
     add(eventLine(level, redact(message), members))
-  const { count, report } = eventCounter(event)
+  const counter = new EventCounter(event)
   const { countRequest, takeCounts } = requestCounter()
   return {
     requestLogger: (redactRequest) => (request) => {
@@ -53,9 +52,9 @@ export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redac
     },
     takeCounts,
     event,
-    count,
+    count: (level, what) => counter.count(level, what),
     flush() {
-      report()
+      counter.report()
       write()
       return new Promise((resolve) => {
         const timer = setTimeout(resolve, FLUSH_TIMEOUT)
@@ -85,36 +84,6 @@ function requestCounter() {
     return taken
   }
   return { countRequest, takeCounts }
-}
-
-/** Logs the first event of a kind, and counts its repeats for the next `report`. */
-function eventCounter(event: Log['event']) {
-  const repeats = new Map<string, { level: LogLevel; times: number }>()
-  let timer: NodeJS.Timeout | undefined
-
-  const count: Log['count'] = (level, what) => {
-    const known = repeats.get(what)
-    if (known) {
-      known.times++
-      return
-    }
-    repeats.set(what, { level, times: 0 })
-    event(level, `${what}: 1`)
-    timer ??= setTimeout(report, REPORT_INTERVAL).unref()
-  }
-
-  function report(): void {
-    clearTimeout(timer)
-    timer = undefined
-    for (const [what, kind] of repeats) {
-      if (kind.times === 0) repeats.delete(what)
-      else event(kind.level, `${what}: ${kind.times}`)
-      kind.times = 0
-    }
-    if (repeats.size > 0) timer = setTimeout(report, REPORT_INTERVAL).unref()
-  }
-
-  return { count, report }
 }
 
 const unwritten = new Set<() => void>() // of all logs: Node warns of more than ten 'exit' listeners
