@@ -21,15 +21,13 @@ type WithHandle<T> = T & { readonly _handle?: Handle | null } // undocumented
  */
 export async function emptyBacklog(server: WithHandle<Server>): Promise<void> {
   await acceptAll(server)
-  // Not before: with a short backlog, the system may drop the end of a handshake, and then that
-  // client believes that it is connected.
-  server._handle?.listen?.(0)
   for (let turn = 0; turn < MAX_CLAIM_TURNS && platform === 'linux'; turn++) {
     const claim = await claimLastPlace(server)
     if (claim === 'claimed') return
     if (claim === 'impossible') break
     // The next turn accepts a connection first, which frees the place.
   }
+  server._handle?.listen?.(0) // at most one more is connected
   await acceptAll(server)
 }
 
@@ -49,16 +47,23 @@ async function acceptAll(server: Server): Promise<void> {
 }
 
 /**
- * In the next turn of the event loop, connects to the listener and disconnects. Over loopback,
- * either is done within the call. What has taken the place stays there until it is accepted.
+ * In the next turn of the event loop, shrinks the backlog, connects to the listener, disconnects.
+ * Over loopback, each is done within the call. What has taken the place stays until it is accepted.
  */
-async function claimLastPlace(server: Server): Promise<'claimed' | 'taken' | 'impossible'> {
+async function claimLastPlace(
+  server: WithHandle<Server>,
+): Promise<'claimed' | 'taken' | 'impossible'> {
   const address = server.address()
   if (!address || typeof address === 'string') return 'impossible'
   const host = reachableAddress(address.address)
   const socket = await new Promise<WithHandle<Socket>>((resolve) => {
     // Node connects in a tick after the immediate, and before anything that awaits the promise.
-    setImmediate(() => resolve(connect(address.port, host).on('error', () => {})))
+    setImmediate(() => {
+      // Not before: with a short backlog, the system may drop the end of a handshake, and then that
+      // client believes that it is connected.
+      server._handle?.listen?.(0)
+      resolve(connect(address.port, host).on('error', () => {}))
+    })
   })
   const status = socket._handle?.getpeername?.({}) // 0 once it is connected
   const hasFailed = socket.destroyed // there is no loopback, or no file descriptor
