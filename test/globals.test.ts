@@ -4,6 +4,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { exec } from './documents.ts'
+import { USER_ENV } from './process.ts'
 import { folderOf } from './support.ts'
 
 /** Each global of the package that is not the language's, and why it may be read. */
@@ -37,10 +38,11 @@ const UNKNOWN = [
 test('the package reads only globals that tests leave alone, or takes at load', async () => {
   const folder = folderOf()
   const target = ['src/index.ts', '--format=esm', `--outfile=${folder}/index.mjs`]
-  await exec('npm', ['run', '--silent', 'bundle', '--', ...target])
+  const env = USER_ENV // npx would take its own settings for those of the script
+  await exec('npm', ['run', '--silent', 'bundle', '--', ...target], { env })
   writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(NO_TYPES))
   const tsc = ['--no', 'tsc', '--', '--project', folder, '--pretty', 'false']
-  const { stdout } = await exec('npx', tsc).catch((failed) => failed)
+  const { stdout } = await exec('npx', tsc, { env }).catch((failed) => failed)
   const names = UNKNOWN.flatMap((one) => [...String(stdout).matchAll(one)].map(([, name]) => name))
   assert.deepEqual([...new Set(names)].sort(), Object.keys(READ).sort())
 })

@@ -1,6 +1,7 @@
 import { hasCode, messageOf } from '../guards.ts'
 import { clearTimeout, nextTurn, setTimeout } from '../runtime.ts'
 import type { Added, InitialPet, NewPet } from '../types.ts'
+import { FailureLog } from './failure-log.ts'
 import { realPathOf, takeLock } from './lock.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
 import type { Draft, LocalStore, Report } from '../pets/store.ts'
@@ -18,8 +19,7 @@ const FOLD_DELAY = 1_000
 const SMALL_BYTES = 64 * 2 ** 10
 // A batch of as many bytes takes no more additions: it is copied several times on its way.
 const MAX_BATCH_BYTES = 2 ** 20
-// A batch waits for more additions during this many turns of the event loop at most.
-const MAX_TURNS = 16
+const MAX_TURNS = 16 // of the event loop, in which a batch waits for more additions
 
 /**
  * Opens a store in a JSON file, which is created if it is missing.
@@ -49,6 +49,8 @@ export async function openSnapshotStore(
  */
 class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
+  readonly #failures: FailureLog
+  readonly #maxWaitingBytes: number // clients that wait for a hung disk must not fill the memory
   #memory: MemoryStore
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
   #batch: Batch | undefined // takes additions until it is full or written, or a task is queued
@@ -66,6 +68,8 @@ class SnapshotStore implements LocalStore {
 
   constructor(files: SnapshotFiles, memory: MemoryStore) {
     this.#files = files
+    this.#failures = new FailureLog(files.path, files.report)
+    this.#maxWaitingBytes = Math.max(MAX_BATCH_BYTES, memory.maxBytes / 4)
     this.#memory = memory
   }
 
@@ -92,11 +96,6 @@ class SnapshotStore implements LocalStore {
     })
   }
 
-  /** Clients that wait for a disk that hangs must not fill the memory. */
-  get #maxWaitingBytes(): number {
-    return Math.max(MAX_BATCH_BYTES, this.#memory.maxBytes / 4)
-  }
-
   async reset(pets: readonly InitialPet[]): Promise<boolean> {
     const fresh = new MemoryStore(this.#memory.maxBytes, this.#files.report)
     if (!fresh.reset(pets)) return false
@@ -110,6 +109,7 @@ class SnapshotStore implements LocalStore {
         throw error
       }
       this.#memory = fresh
+      this.#failures.succeeded()
     })
     return true
   }
@@ -195,6 +195,7 @@ class SnapshotStore implements LocalStore {
       await this.#repairIfFailing()
       end = this.#files.journalBytes
       await this.#files.append(pets)
+      this.#failures.succeeded()
       return undefined
     } catch (error) {
       await this.#onFailure(error)
@@ -220,8 +221,8 @@ class SnapshotStore implements LocalStore {
 
   async #fold(): Promise<void> {
     this.#foldAt = Infinity // until this one has ended
-    const done = this.#enqueue(() => this.#files.foldIfNeeded(this.values()))
-    await done.catch(() => {}) // already reported
+    const fold = () => this.#files.foldIfNeeded(this.values())
+    await this.#enqueue(fold).catch(() => {}) // reported
     this.#foldAt = 2 * this.#files.journalBytes // if it failed, the journal has to double first
   }
 
@@ -230,7 +231,6 @@ class SnapshotStore implements LocalStore {
     if (!this.#isFailing) return
     await this.#files.repair(this.values())
     this.#isFailing = false
-    this.#files.report('info', `${this.#files.path} can be written again`)
   }
 
   /**
@@ -240,10 +240,9 @@ class SnapshotStore implements LocalStore {
   async #onFailure(error: unknown): Promise<void> {
     if (this.#isFailing) return
     this.#isFailing = true
-    const { path, report } = this.#files
-    report('error', `${path} cannot be written: ${messageOf(error)}`)
+    this.#failures.failed('cannot be written', error)
     await this.#repairIfFailing().catch((why) => {
-      report('error', `${path} cannot be repaired yet: ${messageOf(why)}`)
+      this.#failures.failed('cannot be repaired yet', why)
     })
   }
 }

@@ -506,6 +506,27 @@ for (const [what, code, ...operations] of OUTAGES) {
   })
 }
 
+test('says once that a disk is full, although it has room for a probe', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  const files = await prototypeOfFiles()
+  const { write } = files
+  const { mock } = t.mock.method(files, 'write', function (this: unknown, ...args: Buffer[]) {
+    if (args[0] && args[0].length < 8_000) return Reflect.apply(write, this, args)
+    return Promise.reject(Object.assign(new Error('no room'), { code: 'ENOSPC' }))
+  })
+  const large = { ...REX, name: 'x'.repeat(10_000) }
+  for (let times = 0; times < 3; times++) {
+    assert.deepEqual(await store.add(large), FAILED)
+    assert.equal(await store.isWritable(), true)
+  }
+  mock.restore()
+  assert.equal((await store.add(large)).ok, true)
+  assert.deepEqual(reports.get(store), [
+    `error: ${path} cannot be written: no room`,
+    `info: ${path} can be written again`,
+  ])
+})
+
 test('says that a pet may have been added where it cannot be cut off, and shows it', async (t) => {
   const { path, store } = await openFiled(t, FILE)
   const end = await failDisk(t, ['datasync', 'truncate', 'sync'])

@@ -264,9 +264,10 @@ describe('beyond maxConnections', within, () => {
     const warnings = logStream.text.match(/(?<="level":"warn","message":").*(?=")/g)
     assert.deepEqual(warnings, [
       'idle connections closed to make room, because 2 are open: 1',
-      'idle connections closed to make room, because 2 are open: 1',
-      'new connections closed, because all 2 are in use: 3',
+      'new connections closed, because all 2 are in use: 1',
       'connections that the system refused (accept EMFILE): 1',
+      'idle connections closed to make room, because 2 are open: 1',
+      'new connections closed, because all 2 are in use: 2',
     ])
   })
 })
