@@ -1,5 +1,6 @@
 // Recorded requests: what clients sent, exactly but for the keys, and what became of it.
 // recorded.txt has them in full; http/listener.test.ts shows that any other door records alike.
+import { stopClock } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -78,7 +79,7 @@ test('waiting requests are in flight, in their place, and recorded; probes are n
 test('fake timers, and a clock that stands still, hold up no record, wait or stop', async (t) => {
   const petstore = await start(t)
   petstore.clearRequests()
-  t.mock.method(performance, 'now', () => 0)
+  stopClock(t)
   for (const name of ['setTimeout', 'setInterval', 'setImmediate'] as const)
     t.mock.method(globalThis, name, () => assert.fail(name))
   await open(t, petstore, get())
@@ -298,7 +299,7 @@ test('only the first 1 MiB of a body is recorded', async () => {
 for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
   const kind = Object.keys(options).join(' and ') || 'no option'
   test(`recorded requests with ${kind} take 16 Mi characters of JSON at most`, async (t) => {
-    t.mock.method(performance, 'now', () => 0) // each duration takes one character
+    stopClock(t) // each duration takes one character
     const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 20, ...options })
     const body = (letter: string, more = 1) => letter.repeat(more) + '\0'.repeat(540_000)
     const seen = () => petstore.requests.map((one) => one.body.slice(0, 1)).join('')
