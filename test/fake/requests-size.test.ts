@@ -1,0 +1,28 @@
+// How much recorded requests take.
+import { stopClock } from '../mock-timers.ts'
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createPetstore } from '../../src/index.ts'
+import { KEY } from '../support.ts'
+
+for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
+  const kind = Object.keys(options).join(' and ') || 'no option'
+  test(`recorded requests with ${kind} take 16 Mi characters of JSON at most`, async (t) => {
+    stopClock(t) // each duration takes one character
+    const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 20, ...options })
+    const headers = { ...petstore.headers, 'content-type': 'application/json' }
+    const post = (body: string) =>
+      petstore.fetch(`${petstore.url}/pets`, { method: 'POST', headers, body })
+    const body = (letter: string, more = 1) => letter.repeat(more) + '\0'.repeat(540_000)
+    const seen = () => petstore.requests.map((one) => one.body.slice(0, 1)).join('')
+    const sizes = () => petstore.requests.map((one) => JSON.stringify(one).length)
+    const size = () => sizes().reduce((sum, one) => sum + one)
+    for (const letter of ['a', 'b', 'c', 'd', 'e']) await post(body(letter))
+    const [each = 0] = sizes()
+    const empty = each - JSON.stringify(body('a')).length + '""'.length
+    await post('f'.repeat(2 ** 24 - size() - empty))
+    assert.deepEqual([size(), seen()], [2 ** 24, 'abcdef'])
+    await post('g') // the oldest goes first
+    assert.equal(seen(), 'bcdefg')
+  })
+}
