@@ -6,7 +6,7 @@ RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src src
 # The image has the executable alone, not what is for the package.
-RUN npm run build && rm -r dist/index.cjs dist/types dist/package.json
+RUN npm run build && rm -r dist/index.cjs dist/openapi.json dist/types dist/package.json
 # Platforms run it as a user of their choice, who is in group 0.
 RUN mkdir -p volume/data && chgrp 0 volume/data && chmod g=u volume/data
 
