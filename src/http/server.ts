@@ -9,6 +9,7 @@ import type { Connection } from './connection.ts'
 import { Connections } from './connections.ts'
 import type { Service } from './dispatch.ts'
 import { Exchange } from './exchange.ts'
+import { requestClass } from './late-requests.ts'
 import { MAX_HEADERS, type ServerOptions } from './limits.ts'
 import { malformedProblem, problemOf } from './malformed.ts'
 import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
@@ -35,6 +36,7 @@ export class HttpServer {
     this.#server = createServer({
       ...options, // node's own limits go by the same names
       requireHostHeader: false, // node's own response to a request without Host has no body
+      IncomingMessage: requestClass(this.#connections),
     })
     // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
     this.#server.maxHeadersCount = MAX_HEADERS + 1
@@ -126,7 +128,7 @@ export class HttpServer {
   readonly #receive = (req: IncomingMessage, res: ServerResponse): void => {
     this.#requestCount++
     const connection = this.#connections.get(req.socket)
-    // A late request: node parses whatever follows the last one. It gets no response.
+    // On Bun, a late request, which gets no response. Node disguises it: see requestClass().
     if (!connection || connection.isEnding) return void req.resume()
     if (!this.#server.listening) res.shouldKeepAlive = false
     connection.enqueue(new Exchange(this.#service, req, res, connection))
@@ -143,7 +145,10 @@ export class HttpServer {
     this.#server.once('close', () => clearInterval(checks))
   }
 
-  /** Responds to CONNECT, after which node no longer reads the socket. */
+  /**
+   * Responds to CONNECT, after which node no longer reads the socket. What follows a connection's
+   * last request comes here, too (see requestClass()): #refuse() ignores it.
+   */
   readonly #refuseTunnel = (req: IncomingMessage, stream: Duplex): void => {
     const { socket } = req // node documents the stream as any Duplex
     stream.on('error', () => {}).resume()
