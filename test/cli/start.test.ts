@@ -14,7 +14,8 @@ const runsTypeScript = major > 22 || (major === 22 && minor >= 18)
 function startAlone() {
   const folder = folderOf()
   cpSync(SOURCES, join(folder, 'src'), { recursive: true })
-  const npm = { npm_config_offline: 'true', npm_config_cache: join(folder, 'cache') }
+  const nobody = 'http://127.0.0.1:1' // refuses connections
+  const npm = { npm_config_registry: nobody, npm_config_cache: join(folder, 'cache') }
   const env = { PATH: process.env['PATH'], ...npm, PORT: '0', PETSTORE_API_KEYS: KEY }
   const command = [process.execPath, 'src/cli/start.cjs', '--demo']
   return new Running(command, { cwd: folder, env })
