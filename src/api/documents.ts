@@ -7,7 +7,7 @@ import type { Context } from './operations.ts'
 
 /** The parts of openapi.json that vary. */
 interface Document {
-  paths: { '/'?: unknown; '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
+  paths: { '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
   components: { headers: Record<string, unknown> }
 }
 
@@ -16,24 +16,28 @@ export function openapi(context: Context): Handler {
   const replies: Partial<Record<GetPetState, Reply>> = {}
   return () => {
     const { getPetState } = context
-    replies[getPetState] ??= { status: 200, body: JSON.stringify(documentOf(context)) }
+    replies[getPetState] ??= { status: 200, body: documentOf(context) }
     return replies[getPetState]
   }
 }
 
-/** Removes what does not apply. In the file, `/v1` is always the base path. */
-function documentOf({ basePath, page, getPetState }: Context): Document {
+/** Leaves out what does not apply. In the file, `/v1` is always the base path. */
+function documentOf({ basePath, getPetState }: Context): string {
   const json = readText('openapi.json')
     .replace('"url": "/v1"', `"url": "${basePath || '/'}"`)
     .replaceAll('/v1', basePath)
+    .replaceAll(INT64_BOUND, '$1"$2"')
   const document: Document = JSON.parse(json)
   const { responses } = document.paths['/pets/{petId}'].get
   const isGone = getPetState === 'gone'
   for (const status of isGone ? [200, 404] : [410]) delete responses[status]
   if (isGone) delete document.components.headers['Deprecation'] // only those had it
-  if (!page) delete document.paths['/']
-  return document
+  return JSON.stringify(document).replaceAll(INT64_BOUND_AS_TEXT, '$1$2')
 }
+
+// JSON.parse would round these, and no reader of int64 takes 9223372036854776000.
+const INT64_BOUND = /("(?:min|max)imum": )(-?\d{19})/g
+const INT64_BOUND_AS_TEXT = /("(?:min|max)imum":)"(-?\d{19})"/g
 
 /** GET /: the page, read on the first request. `data-any-key` tells its script to make up a key. */
 export function homePage({ keyring }: Pick<Context, 'keyring'>): Handler {
