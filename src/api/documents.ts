@@ -8,7 +8,7 @@ import type { Context } from './operations.ts'
 /** The parts of openapi.json that vary. */
 interface Document {
   paths: { '/pets/{petId}': { get: { responses: Record<string, unknown> } } }
-  components: { headers: Record<string, unknown> }
+  components: { headers: Record<string, unknown>; schemas: { NewPet: object } }
 }
 
 /** GET /openapi.json, read on the first request. */
@@ -22,16 +22,18 @@ export function openapi(context: Context): Handler {
 }
 
 /** Leaves out what does not apply. In the file, `/v1` is always the base path. */
-function documentOf({ basePath, getPetState }: Context): string {
+function documentOf({ basePath, strict, getPetState }: Context): string {
   const json = readText('openapi.json')
     .replace('"url": "/v1"', `"url": "${basePath || '/'}"`)
     .replaceAll('/v1', basePath)
     .replaceAll(INT64_BOUND, '$1"$2"')
   const document: Document = JSON.parse(json)
   const { responses } = document.paths['/pets/{petId}'].get
+  const { headers, schemas } = document.components
   const isGone = getPetState === 'gone'
   for (const status of isGone ? [200, 404] : [410]) delete responses[status]
-  if (isGone) delete document.components.headers['Deprecation'] // only those had it
+  if (isGone) delete headers['Deprecation'] // only those had it
+  if (strict) Object.assign(schemas.NewPet, { additionalProperties: false })
   return JSON.stringify(document).replaceAll(INT64_BOUND_AS_TEXT, '$1$2')
 }
 

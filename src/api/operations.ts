@@ -12,6 +12,7 @@ export interface Context {
   readonly store: AnyStore
   readonly basePath: string
   readonly page: boolean // whether `/` is the page for people
+  readonly strict: boolean // whether unknown members are refused, which the document says
   readonly keyring: Pick<Keyring, 'isAnyKeyValid'> // for the page, which may make up a key
   getPetState: GetPetState
   state: 'serving' | 'draining' | 'closed' // while it drains, /readyz is 503

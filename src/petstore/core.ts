@@ -38,13 +38,14 @@ export function makeCore(
   redact: (text: string) => string,
   storeNumber?: number,
 ): Core {
-  const { basePath, page, getPetState, cors, maxBody } = options
+  const { basePath, page, strict, getPetState, cors, maxBody } = options
+  const switches = { basePath, page, strict, getPetState }
   const onReadiness = (reply: Reply) => logReadiness(log, reply)
   const state = 'serving'
-  const context: Context = { store, basePath, page, keyring, getPetState, state, onReadiness }
+  const context: Context = { ...switches, store, keyring, state, onReadiness }
   const table = routes(context)
   // Before Faults, which then decorates it: faults apply to what it refuses, too.
-  if (options.strict) makeStrict(table, redact)
+  if (strict) makeStrict(table, redact)
   const faults = new Faults(table, options.delay)
   const router = createRouter(table, basePath)
   const service: Service = {

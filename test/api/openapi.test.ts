@@ -181,3 +181,10 @@ test('every integer has a format and bounds, which are exact', async () => {
   })
   assert.deepEqual(formats, ['int64', 'int64', 'int64', 'int32', 'int32', 'int64'])
 })
+
+test('only a strict server has a document that allows no other member of a NewPet', async () => {
+  const [text, strict] = [await textOf({}), await textOf({ strict: true })]
+  const { schemas } = JSON.parse(strict).components
+  assert.equal(schemas.NewPet.additionalProperties, false)
+  assert.equal(strict.replace(',"additionalProperties":false', ''), text)
+})
