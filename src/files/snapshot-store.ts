@@ -1,11 +1,13 @@
 import { hasCode, messageOf } from '../guards.ts'
 import { clearTimeout, nextTurn, setTimeout } from '../runtime.ts'
 import type { Added, InitialPet, NewPet } from '../types.ts'
-import { FailureLog } from './failure-log.ts'
-import { realPathOf, takeLock } from './lock.ts'
-import { SnapshotFiles } from './snapshot-files.ts'
 import type { Draft, LocalStore, Report } from '../pets/store.ts'
-import { costOf, draftOf, FAILED, FULL, MemoryStore, UNKNOWN } from '../pets/store.ts'
+import { costOf, draftOf, FULL, MemoryStore } from '../pets/store.ts'
+import { realPathOf, takeLock } from './lock.ts'
+import { Repairs } from './repairs.ts'
+import { SnapshotFiles } from './snapshot-files.ts'
+
+type Failure = Extract<Added, { ok: false }>
 
 /** Additions that are written together. */
 interface Batch {
@@ -19,6 +21,8 @@ const FOLD_DELAY = 1_000
 const SMALL_BYTES = 64 * 2 ** 10
 // A batch of as many bytes takes no more additions: it is copied several times on its way.
 const MAX_BATCH_BYTES = 2 ** 20
+// Bytes counted for an addition that waits, in addition to the name of its pet.
+const WAITING_OVERHEAD = 200
 const MAX_TURNS = 16 // of the event loop, in which a batch waits for more additions
 
 /**
@@ -49,14 +53,13 @@ export async function openSnapshotStore(
  */
 class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
-  readonly #failures: FailureLog
+  readonly #repairs: Repairs
   readonly #maxWaitingBytes: number // clients that wait for a hung disk must not fill the memory
   #memory: MemoryStore
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
   #batch: Batch | undefined // takes additions until it is full or written, or a task is queued
   #waitingBytes = 0 // of all additions that are not settled
   #expectedSize = 0 // of the next batch
-  #isFailing = false
   #repairing: Promise<void> | undefined
   #foldAt = 0 // bytes of the journal below which no fold is due, however small the snapshot is
   #foldTimer: NodeJS.Timeout | undefined
@@ -68,7 +71,7 @@ class SnapshotStore implements LocalStore {
 
   constructor(files: SnapshotFiles, memory: MemoryStore) {
     this.#files = files
-    this.#failures = new FailureLog(files.path, files.report)
+    this.#repairs = new Repairs(files)
     this.#maxWaitingBytes = Math.max(MAX_BATCH_BYTES, memory.maxBytes / 4)
     this.#memory = memory
   }
@@ -82,8 +85,11 @@ class SnapshotStore implements LocalStore {
   }
 
   add(pet: NewPet): Promise<Added> {
-    if (this.#closing || this.#waitingBytes > this.#maxWaitingBytes) return Promise.resolve(FAILED)
-    const bytes = costOf(draftOf(this.#memory.lastId + 1, pet))
+    if (this.#closing) return Promise.resolve(failedBecause('the store is closed'))
+    if (this.#waitingBytes > this.#maxWaitingBytes) {
+      return Promise.resolve(failedBecause('too many pets wait to be written'))
+    }
+    const bytes = Buffer.byteLength(pet.name) + WAITING_OVERHEAD
     this.#waitingBytes += bytes
     if (this.#waitingBytes > this.#maxWaitingBytes) {
       const wait = `${this.#waitingBytes} bytes of pets wait to be written`
@@ -109,20 +115,21 @@ class SnapshotStore implements LocalStore {
         throw error
       }
       this.#memory = fresh
-      this.#failures.succeeded()
+      this.#repairs.onSuccess()
     })
     return true
   }
 
   /** Repairs the files if they could not be written. */
   async isWritable(): Promise<boolean> {
-    if (this.#isFailing) {
-      this.#repairing ??= this.#enqueue(() => this.#repairIfFailing()).finally(() => {
+    if (this.#repairs.isNeeded) {
+      const repair = () => this.#repairs.repairIfNeeded(this.values())
+      this.#repairing ??= this.#enqueue(repair).finally(() => {
         this.#repairing = undefined
       })
       await this.#repairing.catch(() => {})
     }
-    return !this.#isFailing
+    return !this.#repairs.isNeeded
   }
 
   close(): Promise<void> {
@@ -148,7 +155,7 @@ class SnapshotStore implements LocalStore {
     if (this.#closing) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
-      await this.#onFailure(error)
+      await this.#repairs.onFailure(error, this.values())
       throw error
     })
     this.#queue = done.catch(() => {})
@@ -179,8 +186,8 @@ class SnapshotStore implements LocalStore {
     if (fitting.length === 0) return
     const failure = await this.#append(fitting.map(({ draft }) => draft.json))
     for (const { draft, resolve } of fitting) {
-      // With UNKNOWN it is kept: a restart would show it.
-      const added = failure === FAILED ? FAILED : this.#memory.keep(draft)
+      // With an unknown outcome it is kept: a restart would show it.
+      const added = failure?.reason === 'storage_failed' ? failure : this.#memory.keep(draft)
       resolve(failure ?? added)
     }
     // Each client that was just answered may send again; others are waiting.
@@ -188,18 +195,19 @@ class SnapshotStore implements LocalStore {
     if (!failure) this.#foldLater()
   }
 
-  /** Adds to the journal. Returns UNKNOWN if that failed, but a restart would show the pets. */
-  async #append(pets: readonly string[]): Promise<Added | undefined> {
+  /** Adds to the journal. Its failure is `outcome_unknown` if a restart would show the pets. */
+  async #append(pets: readonly string[]): Promise<Failure | undefined> {
     let end = Infinity
     try {
-      await this.#repairIfFailing()
+      await this.#repairs.repairIfNeeded(this.values())
       end = this.#files.journalBytes
       await this.#files.append(pets)
-      this.#failures.succeeded()
+      this.#repairs.onSuccess()
       return undefined
-    } catch (error) {
-      await this.#onFailure(error)
-      return this.#files.journalBytes > end ? UNKNOWN : FAILED
+    } catch (cause) {
+      await this.#repairs.onFailure(cause, this.values())
+      const reason = this.#files.journalBytes > end ? 'outcome_unknown' : 'storage_failed'
+      return { ok: false, reason, cause }
     }
   }
 
@@ -225,24 +233,8 @@ class SnapshotStore implements LocalStore {
     await this.#enqueue(fold).catch(() => {}) // reported
     this.#foldAt = 2 * this.#files.journalBytes // if it failed, the journal has to double first
   }
+}
 
-  /** Puts the files in order if anything failed. */
-  async #repairIfFailing(): Promise<void> {
-    if (!this.#isFailing) return
-    await this.#files.repair(this.values())
-    this.#isFailing = false
-  }
-
-  /**
-   * Repairs at once, before the callers are refused: no restart may show what was refused. If that
-   * fails, too, the next use tries again.
-   */
-  async #onFailure(error: unknown): Promise<void> {
-    if (this.#isFailing) return
-    this.#isFailing = true
-    this.#failures.failed('cannot be written', error)
-    await this.#repairIfFailing().catch((why) => {
-      this.#failures.failed('cannot be repaired yet', why)
-    })
-  }
+function failedBecause(why: string): Failure {
+  return { ok: false, reason: 'storage_failed', cause: new Error(why) }
 }

@@ -18,8 +18,6 @@ export type AnyStore = Store & Partial<LocalStore>
 export type Draft = Readonly<{ id: number; json: string; status: PetStatus | undefined }>
 
 export const FULL: Added = { ok: false, reason: 'store_full' }
-export const FAILED: Added = { ok: false, reason: 'storage_failed' }
-export const UNKNOWN: Added = { ok: false, reason: 'outcome_unknown' }
 /** Bytes counted for a pet beyond its JSON: its entry in the Map and the lists. */
 const PET_OVERHEAD = 100
 const MARK = ' ' // precedes UTF-8 in a Latin-1 string: the JSON of a pet begins with a brace

@@ -521,6 +521,22 @@ test('a start that fails logs what it has cut off', async (t) => {
   )
 })
 
+test('a create that the disk refuses is a warning with its cause and its request', async (t) => {
+  const flags = ['--api-key', KEY, '--snapshot', `${folderOf()}/pets.json`]
+  const smallFiles = `ulimit -f 8; ${SHELL} "$0" "$@"` // 8 kB at most
+  const server = await runProgram(t, ['sh', '-c', smallFiles, ...flags]).serves()
+  const create = async (requestId: string) => {
+    const body = JSON.stringify({ name: 'x'.repeat(20_000), categoryId: 1 })
+    const headers = { 'x-request-id': requestId }
+    await check(server, 'POST', '/v1/pets', '503 storage_failed', { headers, body })
+    const [line] = await server.stdout.until(new RegExp(`^.*"requestId":"${requestId}".*$`, 'm'))
+    const { level, status, code, cause } = JSON.parse(line)
+    assert.deepEqual([level, status, code], ['warn', 503, 'storage_failed'])
+    assert.match(cause, /^EFBIG: /)
+  }
+  for (const requestId of ['first', 'second']) await create(requestId)
+})
+
 /** Starts the executable, and waits for its greeting. */
 const launch = (t: TestContext, args = ['--api-key', KEY]) =>
   runProgram(t, [...COMMAND, ...args]).serves()
