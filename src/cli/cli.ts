@@ -120,14 +120,20 @@ async function launchUnless(
   throw new Error(`${winner} received before the start was complete`)
 }
 
+/** The keys of the flags or the variable, and those of the file. */
+function keysOf({ apiKeys = [], apiKeysFile = [] }: Config): string[] {
+  return [...apiKeys, ...apiKeysFile]
+}
+
 async function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
   // drain and drainDelay are no options: stop() uses them.
-  const { apiKeys, apiKeysFile: fileKeys, demo, seed, drain, drainDelay, ...options } = config
+  const { apiKeys, apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+  const keys = keysOf(config)
   const given = {
     ...options,
     // Only the controls show recorded requests. Undefined stands for the default.
     maxRequests: options.controlPort === undefined ? 0 : undefined,
-    apiKeys: fileKeys ? [...(apiKeys ?? []), ...fileKeys] : apiKeys,
+    apiKeys: keys.length > 0 ? keys : undefined, // then one is generated
     pets: seed ?? (demo ? readInitialPets(`${import.meta.dirname}/demo.json`) : []),
     keepAlive: options.keepAlive * 1_000, // milliseconds
     logStream,
@@ -210,9 +216,9 @@ function onHangup({ petstore, options, core, keyCores, log }: Launched, read: Re
   const { size, bytes } = keyCores ?? core.context.store
   log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
   try {
-    const { apiKeys = [], apiKeysFile: fileKeys } = read(['apiKeys', 'apiKeysFile'])
-    if (!fileKeys) return log.event('info', 'there is no file of API keys')
-    const keys = [...apiKeys, ...fileKeys]
+    const config = read(['apiKeys', 'apiKeysFile'])
+    if (!config.apiKeysFile) return log.event('info', 'there is no file of API keys')
+    const keys = keysOf(config)
     petstore.replaceKeys(keys)
     log.event('info', `the file of API keys was read again; valid keys: ${new Set(keys).size}`)
   } catch (error) {

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
-import { isLoopback, reachableUrl } from '../http/addresses.ts'
+import { isLoopback, localAddresses, reachableUrl } from '../http/addresses.ts'
 import type { Launched } from '../petstore/launch.ts'
 
 export const VERSION = '1.0.0'
@@ -80,8 +79,7 @@ Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 function networkUrls(bound: string): string[] {
   if (reachableUrl(bound) === bound) return [] // it listens on one address, or not at all
   const { hostname } = new URL(bound)
-  const interfaces = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
-  const others = interfaces.filter(({ internal }) => !internal)
+  const others = localAddresses().filter(({ internal }) => !internal)
   const ipv4 = others.filter(({ family }) => family === 'IPv4')
   if (ipv4.length > 0) return ipv4.map(({ address }) => bound.replace(hostname, address))
   const ipv6 = others.filter(({ address }) => hostname === '[::]' && !address.startsWith('fe80:'))

@@ -1,6 +1,7 @@
 import type { Stats } from 'node:fs'
 import { type FileHandle, lstat, open, rename, stat, unlink } from 'node:fs/promises'
 import { hasCode, messageOf } from '../guards.ts'
+import type { MemoryStore, Report } from '../pets/store.ts'
 import {
   adoptOwner,
   ignoreMissing,
@@ -21,7 +22,6 @@ import {
   readSnapshot,
   snapshotPieces,
 } from './snapshot-format.ts'
-import type { MemoryStore, Report } from '../pets/store.ts'
 
 // Written to the journal and cut off again, to see whether the disk takes a write.
 const PROBE = Buffer.alloc(4 * 1024, ' ')

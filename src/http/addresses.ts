@@ -1,4 +1,4 @@
-import { networkInterfaces } from 'node:os'
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 
 export function urlOf(address: string, port: number): string {
   return `http://${hostOf(address)}:${port}`
@@ -13,8 +13,12 @@ export function reachableAddress(bound: string): string {
   if (bound === '0.0.0.0') return '127.0.0.1'
   if (bound !== '::') return bound
   // IPv6 may be off, and a machine with IPv6 may have no IPv4.
-  const addresses = Object.values(networkInterfaces()).flatMap((some) => some ?? [])
-  return addresses.some(({ address }) => address === '::1') ? '::1' : '127.0.0.1'
+  return localAddresses().some(({ address }) => address === '::1') ? '::1' : '127.0.0.1'
+}
+
+/** The addresses of this machine. */
+export function localAddresses(): NetworkInterfaceInfo[] {
+  return Object.values(networkInterfaces()).flatMap((some) => some ?? [])
 }
 
 /** The URL by which this machine reaches a server that is bound to a URL. */
