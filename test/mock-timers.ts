@@ -7,14 +7,18 @@ for (const name of ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'
   Object.assign(timers, { [name]: callGlobal })
 }
 
-const readClock = performance.now.bind(performance)
-let isStopped = false
-performance.now = () => (isStopped ? 0 : readClock())
+const realClock = performance.now.bind(performance)
+let clock = realClock
+performance.now = () => clock()
 
-/** Stops the clock, that of src/ too. */
+/** Mocks the clock, that of src/ too. It is in milliseconds. */
+export function mockClock(t: TestContext, read: () => number): void {
+  clock = read
+  t.after(() => (clock = realClock))
+}
+
 export function stopClock(t: TestContext): void {
-  isStopped = true
-  t.after(() => (isStopped = false))
+  mockClock(t, () => 0)
 }
 
 /** Mocks timers, those of src/ too. */

@@ -6,7 +6,7 @@ import { hostname } from 'node:os'
 import { basename, dirname, isAbsolute, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { hasCode, hasMembers, messageOf } from '../guards.ts'
-import { setTimeout } from '../runtime.ts'
+import { now, setTimeout } from '../runtime.ts'
 import { ignoreMissing } from './disk.ts'
 
 /** Bytes of a path that a socket can have on every system. */
@@ -108,10 +108,10 @@ function refusalFor(file: string, error: unknown): unknown {
 
 /** Waits until a contender has given up. Removes a dead socket. Rejects if the other goes first. */
 async function waitForOrRefuse(file: string, path: string, isBefore: boolean): Promise<void> {
-  const deadline = Date.now() + SILENCE_TIMEOUT
+  const deadline = now() + SILENCE_TIMEOUT
   let answer = await ask(path)
   while (answer !== undefined) {
-    const mayRefuse = answer !== '' || Date.now() > deadline
+    const mayRefuse = answer !== '' || now() > deadline
     if (mayRefuse && (isBefore || !answer.endsWith(STARTING))) {
       throw new Error(`${file} is in use by ${answer || SILENT}`)
     }
