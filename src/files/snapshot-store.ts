@@ -3,8 +3,8 @@ import { clearTimeout, nextTurn, setTimeout } from '../runtime.ts'
 import type { Added, InitialPet, NewPet } from '../types.ts'
 import type { Draft, LocalStore, Report } from '../pets/store.ts'
 import { costOf, draftOf, FULL, MemoryStore } from '../pets/store.ts'
+import { Health } from './health.ts'
 import { realPathOf, takeLock } from './lock.ts'
-import { Repairs } from './repairs.ts'
 import { SnapshotFiles } from './snapshot-files.ts'
 
 type Failure = Extract<Added, { ok: false }>
@@ -53,7 +53,7 @@ export async function openSnapshotStore(
  */
 class SnapshotStore implements LocalStore {
   readonly #files: SnapshotFiles
-  readonly #repairs: Repairs
+  readonly #health: Health
   readonly #maxWaitingBytes: number // clients that wait for a hung disk must not fill the memory
   #memory: MemoryStore
   #queue: Promise<unknown> = Promise.resolve() // its tasks use the files one after the other
@@ -71,7 +71,7 @@ class SnapshotStore implements LocalStore {
 
   constructor(files: SnapshotFiles, memory: MemoryStore) {
     this.#files = files
-    this.#repairs = new Repairs(files)
+    this.#health = new Health(files)
     this.#maxWaitingBytes = Math.max(MAX_BATCH_BYTES, memory.maxBytes / 4)
     this.#memory = memory
   }
@@ -115,21 +115,22 @@ class SnapshotStore implements LocalStore {
         throw error
       }
       this.#memory = fresh
-      this.#repairs.onSuccess()
+      this.#health.onSuccess('written')
+      this.#health.onSuccess('replaced')
     })
     return true
   }
 
   /** Repairs the files if they could not be written. */
   async isWritable(): Promise<boolean> {
-    if (this.#repairs.isNeeded) {
-      const repair = () => this.#repairs.repairIfNeeded(this.values())
+    if (this.#health.needsRepair) {
+      const repair = () => this.#health.repairIfNeeded(this.values())
       this.#repairing ??= this.#enqueue(repair).finally(() => {
         this.#repairing = undefined
       })
       await this.#repairing.catch(() => {})
     }
-    return !this.#repairs.isNeeded
+    return !this.#health.needsRepair
   }
 
   close(): Promise<void> {
@@ -151,11 +152,14 @@ class SnapshotStore implements LocalStore {
   }
 
   /** Queues a task. A later addition must not be written before it, so the open batch closes. */
-  async #enqueue(task: () => Promise<void>): Promise<void> {
+  async #enqueue(
+    task: () => Promise<void>,
+    deed: 'written' | 'replaced' = 'written',
+  ): Promise<void> {
     if (this.#closing) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
-      await this.#repairs.onFailure(error, this.values())
+      await this.#health.onFailure(deed, error, this.values())
       throw error
     })
     this.#queue = done.catch(() => {})
@@ -199,13 +203,13 @@ class SnapshotStore implements LocalStore {
   async #append(pets: readonly string[]): Promise<Failure | undefined> {
     let end = Infinity
     try {
-      await this.#repairs.repairIfNeeded(this.values())
+      await this.#health.repairIfNeeded(this.values())
       end = this.#files.journalBytes
-      await this.#files.append(pets)
-      this.#repairs.onSuccess()
+      await this.#health.watch(this.#files.append(pets))
+      this.#health.onSuccess('written')
       return undefined
     } catch (cause) {
-      await this.#repairs.onFailure(cause, this.values())
+      await this.#health.onFailure('written', cause, this.values())
       const reason = this.#files.journalBytes > end ? 'outcome_unknown' : 'storage_failed'
       return { ok: false, reason, cause }
     }
@@ -229,8 +233,11 @@ class SnapshotStore implements LocalStore {
 
   async #fold(): Promise<void> {
     this.#foldAt = Infinity // until this one has ended
-    const fold = () => this.#files.foldIfNeeded(this.values())
-    await this.#enqueue(fold).catch(() => {}) // reported
+    const fold = async () => {
+      await this.#files.foldIfNeeded(this.values())
+      this.#health.onSuccess('replaced')
+    }
+    await this.#enqueue(fold, 'replaced').catch(() => {}) // reported
     this.#foldAt = 2 * this.#files.journalBytes // if it failed, the journal has to double first
   }
 }

@@ -143,6 +143,10 @@ test('a fold that fails is tried again when the journal is twice as large', asyn
   mock.restore()
   while (!fs.readFileSync(path, 'utf8').includes('x')) assert.ok((await store.add(pet)).ok)
   assert.ok(store.size <= 65)
+  assert.deepEqual(reports.get(store), [
+    `error: ${path} cannot be replaced: full`, // not that it cannot be written: additions go on
+    `info: ${path} can be replaced again`,
+  ])
 })
 
 const DEEDS: [deed: string, act: (t: TestContext, store: LocalStore) => Promise<unknown>][] = [
@@ -464,6 +468,28 @@ test('an addition beyond what may wait for a disk that hangs fails at once', asy
   assert.match(`${reports.get(store)}`, /^warn: .*json: 10\d+ bytes of pets wait to be written/)
   assert.equal((await store.add(big)).ok, true)
   assert.deepEqual(all(await open(t, copyOf(path))), all(store))
+})
+
+test('says once that writes are slow, as the first one lasts, and when it is over', async (t) => {
+  const { path, store } = await openFiled(t, FILE)
+  mockTimers(t, 'setTimeout')
+  const files = await prototypeOfFiles()
+  for (let times = 0; times < 2; times++) {
+    let release = () => {}
+    const released = new Promise<void>((resolve) => (release = resolve))
+    const { mock } = t.mock.method(files, 'datasync', () => released)
+    const adding = store.add(REX)
+    while (mock.callCount() === 0) await new Promise(setImmediate)
+    t.mock.timers.tick(1_000)
+    const slow = `warn: ${path} cannot be written quickly: a write takes more than 1 s`
+    assert.deepEqual(reports.get(store), [slow])
+    release()
+    assert.ok((await adding).ok)
+    mock.restore()
+  }
+  for (let times = 0; times < 2; times++) await store.add(REX)
+  const isOver = `info: ${path} can be written quickly again`
+  assert.deepEqual(reports.get(store)?.slice(1), [isOver])
 })
 
 test('additions that waited are written in lines of about a MiB', async (t) => {

@@ -1,0 +1,68 @@
+import { messageOf } from '../guards.ts'
+import { clearTimeout, setTimeout } from '../runtime.ts'
+import type { SnapshotFiles } from './snapshot-files.ts'
+
+const SLOW_WRITE = 1_000 // milliseconds
+
+type Deed = 'written' | 'replaced' | 'written quickly'
+
+/**
+ * Repairs files that could not be written. Logs each trouble of the disk once, and once that it is
+ * over.
+ */
+export class Health {
+  readonly #files: SnapshotFiles
+  readonly #troubles = new Map<Deed, string>() // what was logged of each
+  #needsRepair = false
+
+  constructor(files: SnapshotFiles) {
+    this.#files = files
+  }
+
+  get needsRepair(): boolean {
+    return this.#needsRepair
+  }
+
+  /** Puts the files in order if anything failed. */
+  async repairIfNeeded(pets: Iterable<string>): Promise<void> {
+    if (!this.#needsRepair) return
+    await this.#files.repair(pets)
+    this.#needsRepair = false
+  }
+
+  /**
+   * Repairs at once, before the callers are refused: no restart may show what was refused. If that
+   * fails, too, the next use tries again.
+   */
+  async onFailure(deed: Deed, error: unknown, pets: Iterable<string>): Promise<void> {
+    if (this.#needsRepair) return
+    this.#needsRepair = true
+    this.#report('error', deed, `cannot be ${deed}: ${messageOf(error)}`)
+    await this.repairIfNeeded(pets).catch((why) => {
+      this.#report('error', 'written', `cannot be repaired yet: ${messageOf(why)}`)
+    })
+  }
+
+  onSuccess(deed: Deed): void {
+    if (!this.#troubles.delete(deed)) return
+    this.#files.report('info', `${this.#files.path} can be ${deed} again`)
+  }
+
+  /** Waits for a write. Reports a slow one while it lasts, because it may never end. */
+  async watch(writing: Promise<void>): Promise<void> {
+    let isSlow = false
+    const timer = setTimeout(() => {
+      isSlow = true
+      const why = `a write takes more than ${SLOW_WRITE / 1_000} s`
+      this.#report('warn', 'written quickly', `cannot be written quickly: ${why}`)
+    }, SLOW_WRITE)
+    await writing.finally(() => clearTimeout(timer))
+    if (!isSlow) this.onSuccess('written quickly')
+  }
+
+  #report(level: 'warn' | 'error', deed: Deed, trouble: string): void {
+    if (this.#troubles.get(deed) === trouble) return
+    this.#troubles.set(deed, trouble)
+    this.#files.report(level, `${this.#files.path} ${trouble}`)
+  }
+}
