@@ -1,4 +1,7 @@
+import { closeSync, openSync } from 'node:fs'
+import { devNull } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { hasCode, messageOf } from '../guards.ts'
 import { clearInterval, setInterval } from '../runtime.ts'
 import type { Launched } from '../petstore/launch.ts'
 
@@ -16,6 +19,7 @@ export function logEachMinute(launched: Launched): () => void {
     const delay = Math.max(0, Math.round(delays.percentile(99) / 1e6) - RESOLUTION)
     delays.reset()
     logMinute(launched, delay)
+    warnOfNoFiles(launched)
   }, MINUTE).unref()
   return () => {
     clearInterval(timer)
@@ -40,4 +44,14 @@ function logMinute({ log, load, core, keyCores }: Launched, delay: number): void
   }
   const shown = Object.entries(members).map(([name, value]) => `${name}=${value ?? '?'}`)
   log.event('info', `the last minute: ${shown.join(' ')}`, members)
+}
+
+/** Nothing else tells that the system closes connections, for which there is no descriptor. */
+function warnOfNoFiles({ log }: Launched): void {
+  try {
+    closeSync(openSync(devNull, 'r'))
+  } catch (error) {
+    if (!hasCode(error, 'EMFILE', 'ENFILE')) return
+    log.event('warn', `no file can be opened, so new connections are closed: ${messageOf(error)}`)
+  }
 }

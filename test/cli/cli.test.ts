@@ -4,8 +4,9 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import dns from 'node:dns'
 import { once } from 'node:events'
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import fs, { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
+import { syncBuiltinESMExports } from 'node:module'
 import { createServer as createNetServer } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { pid } from 'node:process'
@@ -456,6 +457,24 @@ test('each minute a line says what came and what is open, unless nothing did', a
   const shown = /: connections=1 inFlight=0 loopDelayMs=.* petBytes=0 2xx=2 4xx=1 5xx=1$/
   assert.match(message, shown)
   assert.deepEqual([second.inFlight, second['2xx']], [1, undefined])
+})
+
+test('each minute a line says whether the process can open no more files', async (t) => {
+  mockTimers(t, 'setInterval')
+  const { process } = await serve(t)
+  const fail = () => {
+    throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })
+  }
+  const { mock } = t.mock.method(fs, 'openSync', fail)
+  syncBuiltinESMExports()
+  t.mock.timers.tick(60_000)
+  mock.restore()
+  syncBuiltinESMExports()
+  t.mock.timers.tick(60_000)
+  await process.stdout.until(/"warn","message":"no file can be opened, so .*: EMFILE: too many/)
+  process.emit('SIGTERM')
+  await process.stdout.until(/ends with exit status/)
+  assert.equal(process.stdout.text.split('no file can be opened').length, 2)
 })
 
 test('a start warns that the process may open fewer files than connections', async (t) => {
