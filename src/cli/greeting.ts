@@ -30,7 +30,7 @@ function warnOfOpenFiles({ options, log }: Launched): void {
   const maximum = maxOpenFiles()
   if (maximum >= maxConnections + OTHER_FILES) return
   const needed = `--max-connections ${maxConnections} takes ${maxConnections + OTHER_FILES}`
-  const beyond = 'beyond them the system closes connections, which is looked for once a minute'
+  const beyond = 'beyond them the system closes connections, and a check once a minute says so'
   log.event('warn', `this process may open ${maximum} files, and ${needed}: ${beyond}`)
 }
 

@@ -4,7 +4,7 @@ import type { SnapshotFiles } from './snapshot-files.ts'
 
 const SLOW_WRITE = 1_000 // milliseconds
 
-type Deed = 'written' | 'replaced' | 'written quickly'
+type Action = 'written' | 'replaced' | 'written quickly'
 
 /**
  * Repairs files that could not be written. Logs each trouble of the disk once, and once that it is
@@ -12,7 +12,7 @@ type Deed = 'written' | 'replaced' | 'written quickly'
  */
 export class Health {
   readonly #files: SnapshotFiles
-  readonly #troubles = new Map<Deed, string>() // what was logged of each
+  readonly #troubles = new Map<Action, string>() // what was logged of each
   #needsRepair = false
 
   constructor(files: SnapshotFiles) {
@@ -34,18 +34,18 @@ export class Health {
    * Repairs at once, before the callers are refused: no restart may show what was refused. If that
    * fails, too, the next use tries again.
    */
-  async onFailure(deed: Deed, error: unknown, pets: Iterable<string>): Promise<void> {
+  async onFailure(action: Action, error: unknown, pets: Iterable<string>): Promise<void> {
     if (this.#needsRepair) return
     this.#needsRepair = true
-    this.#report('error', deed, `cannot be ${deed}: ${messageOf(error)}`)
+    this.#report('error', action, `cannot be ${action}: ${messageOf(error)}`)
     await this.repairIfNeeded(pets).catch((why) => {
       this.#report('error', 'written', `cannot be repaired yet: ${messageOf(why)}`)
     })
   }
 
-  onSuccess(deed: Deed): void {
-    if (!this.#troubles.delete(deed)) return
-    this.#files.report('info', `${this.#files.path} can be ${deed} again`)
+  onSuccess(action: Action): void {
+    if (!this.#troubles.delete(action)) return
+    this.#files.report('info', `${this.#files.path} can be ${action} again`)
   }
 
   /** Waits for a write. Reports a slow one while it lasts, because it may never end. */
@@ -60,9 +60,9 @@ export class Health {
     if (!isSlow) this.onSuccess('written quickly')
   }
 
-  #report(level: 'warn' | 'error', deed: Deed, trouble: string): void {
-    if (this.#troubles.get(deed) === trouble) return
-    this.#troubles.set(deed, trouble)
+  #report(level: 'warn' | 'error', action: Action, trouble: string): void {
+    if (this.#troubles.get(action) === trouble) return
+    this.#troubles.set(action, trouble)
     this.#files.report(level, `${this.#files.path} ${trouble}`)
   }
 }

@@ -154,12 +154,12 @@ class SnapshotStore implements LocalStore {
   /** Queues a task. A later addition must not be written before it, so the open batch closes. */
   async #enqueue(
     task: () => Promise<void>,
-    deed: 'written' | 'replaced' = 'written',
+    action: 'written' | 'replaced' = 'written',
   ): Promise<void> {
     if (this.#closing) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
-      await this.#health.onFailure(deed, error, this.values())
+      await this.#health.onFailure(action, error, this.values())
       throw error
     })
     this.#queue = done.catch(() => {})
