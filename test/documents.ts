@@ -16,13 +16,18 @@ export function read(path: string): string {
   return readFileSync(new URL(path, ROOT), 'utf8')
 }
 
+/** One chapter of a document: from its heading up to the next one. */
+export function chapterOf(path: string, heading: string): string {
+  const chapters = read(path).split(/^(?=## )/m)
+  const chapter = chapters.find((one) => one.startsWith(`## ${heading}\n`))
+  assert.ok(chapter, `${path}: ${heading}`)
+  return chapter
+}
+
 /** The code blocks of a document, or of one of its chapters. */
-export function blocksOf(path: string, chapter?: string): { language: string; code: string }[] {
-  const text = read(path)
-  const chapters = text.split(/^(?=## )/m)
-  const part =
-    chapter === undefined ? text : chapters.find((one) => one.startsWith(`## ${chapter}\n`))
-  const blocks = (part ?? '').matchAll(/^```(\w*)\n(.*?)\n```$/gms)
+export function blocksOf(path: string, heading?: string): { language: string; code: string }[] {
+  const text = heading === undefined ? read(path) : chapterOf(path, heading)
+  const blocks = text.matchAll(/^```(\w*)\n(.*?)\n```$/gms)
   return Array.from(blocks, ([, language = '', code = '']) => ({ language, code }))
 }
 

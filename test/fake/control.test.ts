@@ -209,7 +209,7 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   assert.equal(assertError(answer, 408, 'request_timeout'), message)
 })
 
-test('the error of a wait is as docs/testing.md shows it', async () => {
+test('the error of a wait is as docs/faults.md shows it', async () => {
   const petstore = createPetstore()
   const create = { method: 'POST', headers: { ...petstore.headers, ...JSON_TYPE }, body: REX }
   await petstore.fetch(`${petstore.url}/pets?statsu=sold`, petstore)
@@ -218,7 +218,7 @@ test('the error of a wait is as docs/testing.md shows it', async () => {
   petstore.inject({ operation: 'createPet', delay: 600_000 })
   const delayed = assert.rejects(petstore.fetch(`${petstore.url}/pets`, create))
   while (petstore.pendingFaults.length > 0) await turn()
-  const [shown] = blocksOf('docs/testing.md', 'What the client sent')
+  const [shown] = blocksOf('docs/faults.md', 'How do I wait for a request?')
   const wait = petstore.waitForRequests(1, { operation: 'createPet', status: 201, timeout: 0 })
   await assert.rejects(wait, { message: shown?.code })
   await petstore.close()

@@ -31,7 +31,7 @@ before(() => {
   cpSync('package.json', `${installed}/package.json`)
   cpSync('dist', `${installed}/dist`, { recursive: true })
   cpSync(FILES, folder, { recursive: true })
-  for (const { code } of blocksOf('docs/testing.md', 'Test environments')) {
+  for (const { code } of blocksOf('docs/testing.md', 'Does it run in my test environment?')) {
     const [, name = ''] = /^\/\/ ([\w.]+)/.exec(code) ?? []
     writeFileSync(join(folder, name), code)
   }

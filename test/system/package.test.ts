@@ -10,11 +10,11 @@ import { Running, USER_ENV } from '../process.ts'
 import { folderOf, freePort, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
 import { TESTCONTAINERS, TYPES } from './consumer-files.ts'
-import { isHere, npmInstall } from './packages.ts'
+import { isHere, npmInstall, pipInstall } from './packages.ts'
 
-const DOCUMENT = 'docs/testing.md'
-const SHARED = 'A shared server'
-const LANGUAGES = 'Over HTTP, for every other language'
+const TESTING = 'docs/testing.md'
+const SHARED = 'docs/shared-server.md'
+const LANGUAGES = 'docs/http-controls.md'
 const NODES = [20, 22, 24, 26]
 const CONFIGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json']
 const SOURCES = [...CONFIGS, 'src', 'docs', 'README.md', 'LICENSE', 'CHANGELOG.md']
@@ -159,17 +159,18 @@ for (const [example, passes] of Object.entries({
   })
 }
 
-function blocksOf(language: string, document: string, chapter?: string): string[] {
-  const blocks = documents.blocksOf(document, chapter)
+function blocksOf(language: string, document: string): string[] {
+  const blocks = documents.blocksOf(document)
   return blocks.filter((block) => block.language === language).map(({ code }) => code)
 }
 
 test("the documents' TypeScript compiles and runs on every Node", async () => {
-  const blocks = [DOCUMENT, 'README.md'].flatMap((document) => blocksOf('ts', document))
+  const [first = ''] = blocksOf('ts', TESTING)
+  const blocks = documents.DOCUMENTS.flatMap((document) => blocksOf('ts', document))
   const files = Object.fromEntries(blocks.map((code, at) => [`document-${at}.mts`, code]))
   const names = Object.keys(files)
   assert.ok(names.length >= 5)
-  write(consumer, { ...files, 'first.mjs': blocks[0] ?? '' })
+  write(consumer, { ...files, 'first.mjs': first })
   await typeCheck('typescript', ...names)
   const flags = ['--target', 'es2022', '--module', 'nodenext', '--outDir', 'compiled']
   await runNode('node_modules/typescript/bin/tsc', ...flags, ...names)
@@ -189,7 +190,7 @@ for (const [runtime, evaluate, runs, tests] of [
     const wrapper = join(consumer, 'node_modules/.bin', runtime) // it hands on no signals
     const printed = await run(consumer, wrapper, [evaluate, 'console.log(process.execPath)'])
     const command = printed.trim()
-    const [first = '', , client = ''] = blocksOf('ts', DOCUMENT)
+    const [first = '', , client = ''] = blocksOf('ts', TESTING)
     const required = client
       .replace(/^import (.*) from (.*)$/gm, 'const $1 = require($2)')
       .replaceAll(/: (string|Promise<Response>)/g, '')
@@ -218,8 +219,18 @@ for (const [runtime, evaluate, runs, tests] of [
   })
 }
 
+const noPip = !isHere('pip3', 'python3-pip') && 'there is no pip3'
+test("the document's pytest example runs", { skip: noPip }, async () => {
+  const [code = '', ...more] = blocksOf('python', LANGUAGES)
+  assert.deepEqual(more, [])
+  write(consumer, { 'test_pets.py': code })
+  const env = { PYTHONPATH: pipInstall('pytest==8.4.2'), HOST: 'host.invalid' }
+  const printed = await run(consumer, 'python3', ['-m', 'pytest', 'test_pets.py'], env)
+  assert.match(printed, /1 passed/)
+})
+
 test("the document's Testcontainers example runs", async () => {
-  const [code = '', ...more] = blocksOf('js', DOCUMENT, LANGUAGES)
+  const [code = '', ...more] = blocksOf('js', LANGUAGES)
   assert.match(code, /GenericContainer/)
   assert.deepEqual(more, [])
   const manifest = { name: 'testcontainers', type: 'module', exports: './index.js' }
@@ -229,9 +240,10 @@ test("the document's Testcontainers example runs", async () => {
   await runNode('containers.mjs')
 })
 
-/** Starts the server of a chapter, and runs its other commands. Returns what they print. */
-async function runChapter(t: TestContext, chapter: string, cwd: string, prelude = '') {
-  const [command = '', commands = ''] = blocksOf('sh', DOCUMENT, chapter)
+/** Starts the server of a document, and runs its last commands. Returns what they print. */
+async function runCommands(t: TestContext, document: string, cwd: string, prelude = '') {
+  const [command = '', ...others] = blocksOf('sh', document)
+  const commands = others.pop() ?? ''
   const ports = { 8080: `${await freePort()}`, 8081: `${await freePort()}` }
   const here = (code: string) =>
     code.replaceAll('8080', ports[8080]).replaceAll('8081', ports[8081])
@@ -245,7 +257,7 @@ async function runChapter(t: TestContext, chapter: string, cwd: string, prelude 
 
 test('the commands for other languages run', async (t) => {
   const strict = 'set -e; curl() { command curl --fail-with-body "$@"; };'
-  const { command, printed } = await runChapter(t, LANGUAGES, consumer, strict)
+  const { command, printed } = await runCommands(t, LANGUAGES, consumer, strict)
   assert.match(command, /^node_modules\/\.bin\/petstore-server --port 8080 .* --control-port 8081$/)
   const [controls = '', ...others] = printed
   assert.match(controls, /^\[\{"method":"GET","path":"\/"\},\{"method":"POST","path":"\/reset"\}/)
@@ -260,7 +272,7 @@ test('the commands for other languages run', async (t) => {
 })
 
 test('the commands for a shared server run', async (t) => {
-  const { command, printed } = await runChapter(t, SHARED, '.')
+  const { command, printed } = await runCommands(t, SHARED, '.')
   assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key /)
   const luna = '{"id":13,"name":"Luna","categoryId":1}'
   const requests: RecordedRequest[] = JSON.parse(printed.pop() ?? '')
@@ -278,7 +290,9 @@ test('the commands for a shared server run', async (t) => {
   ])
 })
 
-test('no other command is in the document', () => {
-  const blocks = [SHARED, LANGUAGES].flatMap((chapter) => blocksOf('sh', DOCUMENT, chapter))
-  assert.deepEqual(blocksOf('sh', DOCUMENT), blocks)
+test('no other command is in these documents, except that of the image', () => {
+  const [, image, ...shared] = blocksOf('sh', SHARED)
+  assert.match(image ?? '', /^docker run .* petstore-server \\\n/)
+  assert.equal(shared.length, 1)
+  assert.equal(blocksOf('sh', LANGUAGES).length, 2)
 })
