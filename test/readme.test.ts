@@ -1,6 +1,6 @@
 // The documents: their snippets run as they stand, their tables match the code, their links work.
 import assert from 'node:assert/strict'
-import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { test } from 'node:test'
 import { INDEX } from './built.ts'
@@ -16,7 +16,7 @@ import { folderOf, KEY, send, start, words } from './support.ts'
 test('no document has a block of code in a language that no test runs', () => {
   const known: Record<string, string[]> = {
     'CONTRIBUTING.md': ['sh'],
-    'README.md': ['http', 'js', 'json', 'sh', 'text'],
+    'README.md': ['js', 'sh'],
     'docs/architecture.md': ['mermaid'],
     'docs/conformance.md': ['sh', 'text'],
     'docs/deployment.md': ['sh'],
@@ -25,6 +25,7 @@ test('no document has a block of code in a language that no test runs', () => {
     'docs/shared-server.md': ['sh', 'ts'],
     'docs/snapshot.md': ['json', 'sh'],
     'docs/testing.md': ['js', 'ts'],
+    'docs/tour.md': ['http', 'json', 'sh', 'text'],
   }
   for (const path of DOCUMENTS) {
     const found = new Set(blocksOf(path).map(({ language }) => language))
@@ -32,11 +33,57 @@ test('no document has a block of code in a language that no test runs', () => {
   }
 })
 
-test('README.md has at most 200 lines of at most 110 characters', () => {
-  const lines = read('README.md').trimEnd().split('\n')
-  assert.ok(lines.length <= 200, `${lines.length} lines`)
-  for (const line of lines) assert.ok(line.length <= 110, line)
+test('no document has more than 100 columns, except in tables and what a server prints', () => {
+  for (const path of DOCUMENTS) {
+    const lines = read(path).replace(/^```(?:text|json)$.*?^```$/gms, '')
+    for (const line of lines.split('\n').filter((one) => !/^ *\|/.test(one)))
+      assert.ok(line.length <= 100, `${path}: ${line}`)
+  }
 })
+
+test('README.md has at most 200 lines', () => {
+  const { length } = read('README.md').trimEnd().split('\n')
+  assert.ok(length <= 200, `${length} lines`)
+})
+
+test('the package is made as README.md says, in every document and example', () => {
+  const { version } = JSON.parse(read('package.json'))
+  const examples = readdirSync('examples', { recursive: true, encoding: 'utf8' })
+  const files = ['README.md', 'docs/testing.md', 'docs/http-controls.md']
+  for (const name of examples)
+    if (!name.includes('node_modules') && /\.(?:mjs|js|ts|py)$/.test(name))
+      if (/petstore-server'|SERVER =/.test(read(`examples/${name}`))) files.push(`examples/${name}`)
+  assert.ok(files.length >= 11)
+  for (const path of files) {
+    const text = read(path).replaceAll(/\n(?:\/\/|#)? */g, ' ')
+    assert.match(text, /in the clone, run `npm ci` and then `npm pack`\./i, path)
+    const install = /, run `npm install (?:--save-dev )?\S*\/petstore-server-(.*?)\.tgz`/
+    assert.equal(install.exec(text)?.[1], version, path)
+  }
+})
+
+test('the package carries what its documents link to', async () => {
+  const { stdout } = await exec('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'])
+  const [{ files }]: [{ files: { path: string }[] }] = JSON.parse(stdout)
+  const carried = files.map(({ path }) => path)
+  for (const path of carried.filter((one) => one.endsWith('.md'))) {
+    for (const target of linksIn(path)) {
+      const linked = normalize(join(dirname(path), target.replace(/#.*/, '')))
+      const isCarried = carried.some((one) => one === linked || one.startsWith(`${linked}/`))
+      assert.ok(target.startsWith('#') || isCarried, `${path}: ${target}`)
+    }
+  }
+})
+
+/** The text of a document without its blocks of code. */
+function proseOf(path: string): string {
+  return read(path).replace(/^```.*?^```$/gms, '')
+}
+
+function linksIn(path: string): string[] {
+  const links = proseOf(path).matchAll(/\]\((?!\w+:)([^)]+)\)/g)
+  return Array.from(links, ([, target = '']) => target)
+}
 
 function anchorsOf(path: string): string[] {
   const text = read(path).toLowerCase()
@@ -46,14 +93,13 @@ function anchorsOf(path: string): string[] {
 
 test('every relative link leads to a file or a heading in it, and every path exists', () => {
   for (const path of DOCUMENTS) {
-    const prose = read(path).replace(/^```.*?^```$/gms, '')
-    for (const [, target = ''] of prose.matchAll(/\]\((?!\w+:)([^)]+)\)/g)) {
+    for (const target of linksIn(path)) {
       const [file = '', anchor] = target.split('#')
       const linked = file === '' ? path : normalize(join(dirname(path), file))
       assert.ok(existsSync(linked), `${path}: ${target}`)
       if (anchor !== undefined) assert.ok(anchorsOf(linked).includes(anchor), `${path}: ${target}`)
     }
-    const paths = prose.match(/(?<=`)(?:src|test|docs|examples|\.github)\/[^`\s*]*(?=`)/g)
+    const paths = proseOf(path).match(/(?<=`)(?:src|test|docs|examples|\.github)\/[^`\s*]*(?=`)/g)
     for (const named of paths ?? []) assert.ok(existsSync(named), `${path}: ${named}`)
   }
 })
@@ -80,7 +126,7 @@ test('the tour shows what its commands print', async (t) => {
 
 test('on a terminal the server prints what is shown, except for its key and port', async (t) => {
   const { process, url } = await serve(t, ['--demo'], { isTTY: true })
-  const shown = blocksOf('README.md', 'Two commands').find(({ language }) => language === 'text')
+  const shown = blocksOf('docs/tour.md').find(({ language }) => language === 'text')
   const keyIn = (text = '') => /#key=(\S+)/.exec(text)?.[1] ?? ''
   const { text } = process.stdout
   const atPort = text.replaceAll(new URL(url).host, '127.0.0.1:8080')
@@ -102,7 +148,7 @@ test('npm start serves the demo pets, and ends by Ctrl-C', async (t) => {
 })
 
 test('the first example runs as it stands', async () => {
-  const [{ code } = { code: '' }] = blocksOf('README.md', 'In a test suite')
+  const [{ code } = { code: '' }] = blocksOf('README.md')
   const file = join(folderOf(), 'example.test.mjs')
   writeFileSync(file, code.replace("'petstore-server'", `'${INDEX}'`))
   const flags = ['--test', '--test-reporter=tap']

@@ -1,3 +1,5 @@
+// To run it: in the clone, run `npm ci` and then `npm pack`. In this folder, run
+// `npm install --save-dev ../../petstore-server-1.0.0.tgz` and then `npm test`.
 import { expect, test } from '@playwright/test'
 import { type Petstore, startPetstore } from 'petstore-server'
 import { addPet } from './client'

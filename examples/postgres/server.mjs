@@ -1,3 +1,5 @@
+// To run it: in the clone, run `npm ci` and then `npm pack`. In this folder, run
+// `npm install ../../petstore-server-1.0.0.tgz` and then `node server.mjs`.
 import { readFileSync } from 'node:fs'
 import { startPetstore } from 'petstore-server'
 import { openStore } from './store.mjs'

@@ -1,3 +1,5 @@
+# To run it: in the clone, run `npm ci` and then `npm pack`. In this folder, run
+# `npm install --save-dev ../../petstore-server-1.0.0.tgz` and then `npm test`.
 import json
 import pathlib
 import subprocess

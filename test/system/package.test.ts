@@ -17,7 +17,8 @@ const SHARED = 'docs/shared-server.md'
 const LANGUAGES = 'docs/http-controls.md'
 const NODES = [20, 22, 24, 26]
 const CONFIGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json']
-const SOURCES = [...CONFIGS, 'src', 'docs', 'README.md', 'LICENSE', 'CHANGELOG.md']
+const TEXTS = ['README.md', 'LICENSE', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md']
+const SOURCES = [...CONFIGS, ...TEXTS, 'src', 'docs', 'examples']
 const DEPENDENCIES = {
   typescript: '7.0.2',
   'typescript-5.0': 'npm:typescript@5.0.4',
@@ -71,14 +72,14 @@ before(async () => {
   await runNode('node_modules/bun/install.js') // moves its binary into place
 })
 
-test('the package has only the build and documents, and depends on nothing', async () => {
+test('the package has only the build, documents and examples, and depends on nothing', async () => {
   const built =
     /^package\/dist\/(?!stale)(?:[\w-]+\.(?:c?js|json|html)|types\/(?:petstore\/)?[\w-]+\.d\.ts)$/
   const files = (await run(folder, 'tar', ['-tzf', packed])).trim().split('\n')
   const others = files.filter((path) => !built.test(path)).sort()
-  const docs = documents.DOCUMENTS.filter((path) => path.startsWith('docs/'))
-  const wanted = ['LICENSE', 'README.md', 'package.json', ...docs].map((path) => `package/${path}`)
-  assert.deepEqual(others, wanted.sort())
+  const listed = await run('.', 'git', ['ls-files', 'docs', 'examples'])
+  const wanted = ['package.json', ...TEXTS, ...listed.trim().split('\n')]
+  assert.deepEqual(others, wanted.map((path) => `package/${path}`).sort())
   const manifest = readFileSync(join(consumer, 'node_modules/petstore-server/package.json'), 'utf8')
   assert.doesNotMatch(manifest, /^ {2}"(peer|optional|bundled?)?dependencies"/im)
 })
@@ -203,7 +204,7 @@ for (const [runtime, evaluate, runs, tests] of [
     await run(consumer, command, tests)
     for (const file of ['client.mts', 'client.cjs']) await run(consumer, command, [...runs, file])
     const snapshot = `${consumer}/${runtime}.json`
-    const key = 'my-secret-key' // the README's
+    const key = 'my-secret-key' // the tour's
     const settings = { PETSTORE_API_KEYS: `${key},${KEY}`, PETSTORE_SNAPSHOT: snapshot }
     const env = { ...USER_ENV, PORT: '0', ...settings }
     const main = 'node_modules/petstore-server/dist/main.js'
