@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { createPetstore } from '../src/index.ts'
 import { Client } from './conformance/client.ts'
 import { DEMO_PETS } from './demo.ts'
-import { exec, read } from './documents.ts'
+import { exec } from './documents.ts'
 import { listen } from './http/raw.ts'
 import { KEY, start, temporaryFile } from './support.ts'
 import { assertConforms, verify } from './verify.ts'
@@ -33,13 +33,14 @@ async function startLenient(t: TestContext, before: RequestListener = () => {}) 
   return { url: `${await listen(t, server)}/v1`, asked, most: () => most }
 }
 
-test('this server keeps every rule, and docs/conformance.md lists them', async (t) => {
+test('this server keeps every rule, and each has a name of its own', async (t) => {
   const petstore = await start(t, PETS)
   const { status, stdout } = await verify(petstore.url, ['--create', '--decisions'])
   assert.equal(status, 0, stdout)
   assert.doesNotMatch(stdout, /# SKIP/)
-  const listed = read('docs/conformance.md').match(/(?<=^- )[^*].*: .*$/gm)
-  assert.deepEqual(listed, namesIn(stdout, 'ok'))
+  const names = namesIn(stdout, 'ok')
+  assert.ok(names.length > 90)
+  assert.equal(new Set(names).size, names.length)
   for (const { name } of petstore.pets.slice(PETS.pets.length))
     assert.match(name, /^petstore-server conformance/)
 })
