@@ -25,6 +25,9 @@ export interface Log {
 }
 
 const BATCH_DELAY = 5 // milliseconds
+// Characters, after which a batch does not wait: a busy turn of the event loop, which lasts longer
+// than the delay, may log any number of lines.
+const BATCH_LENGTH = 64 * 2 ** 10
 const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
 // Beyond this, lines are dropped until the reader catches up. V8 may take four times as much.
 const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
@@ -38,9 +41,10 @@ export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redac
   const eventLine = isJson ? jsonEvent : textEvent
   // Without a listener, an error ends the process. The callback of `write` gets it, too.
   if (stream.listenerCount('error') === 0) stream.on('error', () => {})
-  const { add, write } = lineWriter(stream, (lost, reason) =>
+  const writeBatch = batchWriter(stream, (lost, reason) =>
     eventLine('warn', `${lost} lines were dropped: ${reason}`),
   )
+  const { add, write } = inBatches(writeBatch)
   const event: Log['event'] = (level, message, members) =>
     add(eventLine(level, redact(message), members))
   const counter = new EventCounter(event)
@@ -91,29 +95,39 @@ process.on('exit', () => {
   for (const write of unwritten) write()
 })
 
-/**
- * Writes lines in batches, and counts lost ones. A closed stream ends the log, not the server.
- *
- * @param warning Makes the line that tells how many lines were lost.
- */
-function lineWriter(stream: Writable, warning: (lost: number, reason: string) => string) {
+/** Collects lines, and hands them over in batches. */
+function inBatches(writeBatch: (batch: string) => void) {
   let lines = ''
-  let lost = 0 // lines since the last batch that was handed over
-  let reason = '' // why they were lost
-  let lineEnd = '' // ends a line that may have been cut off
-  let isClosed = false
 
   function add(line: string): void {
     if (lines === '') setTimeout(write, BATCH_DELAY)
     unwritten.add(write)
     lines += line
+    if (lines.length >= BATCH_LENGTH) write()
   }
 
   function write(): void {
     const batch = lines
-    const atRisk = lost + batch.split('\n').length - 1 // lines that are lost if this fails
     lines = ''
     unwritten.delete(write)
+    writeBatch(batch)
+  }
+  return { add, write }
+}
+
+/**
+ * Writes batches of lines, and counts lost ones. A closed stream ends the log, not the server.
+ *
+ * @param warning Makes the line that tells how many lines were lost.
+ */
+function batchWriter(stream: Writable, warning: (lost: number, reason: string) => string) {
+  let lost = 0 // lines since the last batch that was handed over
+  let reason = '' // why they were lost
+  let lineEnd = '' // ends a line that may have been cut off
+  let isClosed = false
+
+  function writeBatch(batch: string): void {
+    const atRisk = lost + batch.split('\n').length - 1 // lines that are lost if this fails
     if (isClosed) return
     if (stream.writableLength > MAX_BUFFERED_BYTES) {
       lost = atRisk
@@ -134,7 +148,7 @@ function lineWriter(stream: Writable, warning: (lost: number, reason: string) =>
     isClosed = true
     console.error(`petstore-server: the log has ended: ${message}`)
   }
-  return { add, write }
+  return writeBatch
 }
 
 const now = cachedTimestamp(1, (time) => time.toISOString())

@@ -2,6 +2,7 @@
 import { mockTimers } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { Writable } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { openLog } from '../../src/http/log.ts'
@@ -313,6 +314,16 @@ test('drops the lines beyond 16 MiB that wait for a slow reader, and counts them
   const events = [...logStream.text.matchAll(/^\S+ (?!GET )(.*)$/gm)].map(([, event]) => event)
   const after = ['info: kept again', 'info: and counted once']
   assert.deepEqual(events, ['info: still kept', counted, ...after])
+})
+
+test('keeps 16 MiB at most of the lines of one turn of the event loop', async () => {
+  const logStream = new Writable({ write() {} }) // takes nothing
+  const petstore = createPetstore({ log: 'text', logStream })
+  const line = 'x'.repeat(2 ** 20)
+  for (let count = 0; count < 40; count++) petstore.log.event('info', line)
+  await petstore.log.flush()
+  const waiting = logStream.writableLength
+  assert.ok(waiting <= MAX_WAITING_BYTES + 1.1 * line.length, `${waiting} bytes wait`)
 })
 
 /** Logs a line in each of two writes, which then fail together, and another line. */
