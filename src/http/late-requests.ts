@@ -24,5 +24,7 @@ export function requestClass(connections: Connections): typeof IncomingMessage {
       })
     }
   }
+  // Nobody reads trailers, and nothing counts what they take while their request waits: keep none.
+  Object.defineProperty(Request.prototype, 'rawTrailers', { get: () => [], set() {} })
   return Request
 }

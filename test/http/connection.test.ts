@@ -344,6 +344,26 @@ test(
   },
 )
 
+test('a request that waits keeps no trailers', within, async (t) => {
+  const petstore = await start(t)
+  const trailers = 'Name: '.padEnd(150, 'x').concat('\r\n').repeat(100)
+  const growth = async (end: string, count: number) => {
+    const bytes = postChunked(`${chunk(REX)}0\r\n${end}\r\n`)
+    const before = heapUsed()
+    await delayEach(t, petstore, Array<string>(count).fill(bytes))
+    return heapUsed() - before
+  }
+  await growth(trailers, 5) // warms up
+  const without = await growth('', 50)
+  const more = (await growth(trailers, 50)) - without
+  assert.ok(more < (50 * trailers.length) / 2, `${more} bytes more for 50 requests`)
+})
+
+function heapUsed(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
 test('an idle connection keeps no request, body or response, even after a wait', async (t) => {
   const petstore = await start(t)
   const seen: WeakRef<object>[] = []
