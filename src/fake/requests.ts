@@ -1,5 +1,6 @@
 import { unescape as decodeLeniently } from 'node:querystring'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
+import { HEAP_LIMIT } from '../http/limits.ts'
 import { readTarget } from '../http/router.ts'
 import { check, checkMembers, integer, oneOf, orElse, type Rule, rule } from '../rules.ts'
 import { withCode } from '../rules.ts'
@@ -10,7 +11,8 @@ import { type Matches, Wait } from './wait.ts'
 
 const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 
-const MAX_BYTES = 16 * 2 ** 20 // of all requests as JSON, each character counted as a byte
+// Of all requests as JSON, each character counted as a byte. V8 may take four times as much.
+const MAX_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 const MAX_BODY_BYTES = 2 ** 20
 export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
   operation: oneOf(RECORDED),
@@ -24,7 +26,8 @@ const WAIT_RULES = {
   matching: rule('a function of a request', isFunction),
   timeout: integer(0, 600_000),
 }
-const SHOWN_REQUESTS = 20
+const SHOWN_REQUESTS = 20 // of those in flight, and of the others
+const MAX_ID_LENGTH = 3 * String(MAX_ID).length // of the last segment of a path, percent-encoded
 const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
 type Filters = readonly (readonly [name: string, value: unknown])[]
@@ -91,8 +94,11 @@ export class RequestRecorder {
   #describeMiss(count: number, filters: Filters, reason: string): string {
     const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
     const all = [...this.#requests]
+    const inFlight = all.filter(([, entry]) => !entry).slice(-SHOWN_REQUESTS)
+    const others = all.filter(([, entry]) => entry).slice(-SHOWN_REQUESTS)
+    const shown = new Set([...inFlight, ...others])
     const lines = all
-      .filter(([, entry], at) => !entry || at >= all.length - SHOWN_REQUESTS)
+      .filter((one) => shown.has(one))
       .map(([head, entry]) => `\n  ${this.#describe(head, entry?.request)}`)
     const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
     const plural = count === 1 ? '' : 's'
@@ -185,7 +191,10 @@ function onOneLine(text: string): string {
 
 function passes(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
-  const petId = operation === 'getPet' && decodeLeniently(path.split('/').at(-1) ?? '')
+  const param = path.slice(path.lastIndexOf('/') + 1)
+  // A longer one is no id, and takes long to decode for each of many waits.
+  const isShort = param.length <= MAX_ID_LENGTH
+  const petId = operation === 'getPet' && isShort && decodeLeniently(param)
   const seen: Record<string, unknown> = { ...request, petId }
   return filters.every(([name, value]) => String(seen[name]) === String(value)) // petId is text
 }

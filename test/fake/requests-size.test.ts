@@ -1,8 +1,10 @@
 // How much recorded requests take.
 import { stopClock } from '../mock-timers.ts'
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { createPetstore } from '../../src/index.ts'
+import { INDEX } from '../built.ts'
 import { KEY } from '../support.ts'
 
 for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
@@ -26,3 +28,16 @@ for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
     assert.equal(seen(), 'bcdefg')
   })
 }
+
+test('a heap of 64 MB has room for recorded requests of two bytes a character', () => {
+  const script = `import { createPetstore } from '${INDEX}'
+const petstore = createPetstore()
+const headers = { ...petstore.headers, 'content-type': 'application/json' }
+const body = '"\\u20ac' + 'x'.repeat(65_000) + '"'
+for (let count = 0; count < 300; count++)
+  await petstore.fetch(petstore.url + '/pets', { method: 'POST', headers, body })
+console.log(petstore.requests.length > 0)`
+  const args = ['--max-old-space-size=64', '--input-type=module', '--eval', script]
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  assert.equal(stdout, 'true\n', stderr)
+})

@@ -189,7 +189,7 @@ test('no valid key is in a recorded request, encoded or not, rotated in or not',
   assert.equal(petstore.requests.at(-1)?.method, '[key]')
 })
 
-test('the error of a wait shows all in flight, the latest 20 others, and no key', async (t) => {
+test('the error of a wait shows what is in flight, the latest 20 others, and no key', async (t) => {
   const petstore = await start(t)
   const list = (query = '') => send(petstore, 'GET', `/v1/pets${query}`)
   await list(`?x=${KEY}`)
@@ -204,6 +204,22 @@ test('the error of a wait shows all in flight, the latest 20 others, and no key'
   const latest = Array.from({ length: 20 }, (_, at) => `  GET /v1/pets?${at + 6} 200`)
   const [, ...shown] = String(await miss(100)).split('\n')
   assert.deepEqual(shown, ['  GET /v1/pets/[key] in flight', ...latest])
+})
+
+test('the error of a wait shows the latest 20 in flight', async (t) => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  t.after(() => petstore.close())
+  petstore.inject({ operation: 'getPet', times: 25, delay: 600_000 })
+  const delayed = Array.from({ length: 25 }, (_, at) =>
+    petstore.fetch(`${petstore.url}/pets/${at + 1}`, petstore).catch(() => {}),
+  )
+  while (petstore.pendingFaults.length > 0) await turn()
+  const error = await petstore.waitForRequests(1, { timeout: 0 }).catch(String)
+  const [, ...shown] = String(error).split('\n')
+  const latest = Array.from({ length: 20 }, (_, at) => `  GET /v1/pets/${at + 6} in flight`)
+  assert.deepEqual(shown, latest)
+  petstore.clearFaults()
+  await Promise.all(delayed)
 })
 
 test('keys that are words of its own JSON do not spoil a recorded request', async () => {
