@@ -4,7 +4,7 @@ import { hasMembers } from '../guards.ts'
 import type { HangUp, Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../rules.ts'
-import { misuse, oneOf, orElse, rule, show } from '../rules.ts'
+import { misuse, oneOf, orElse, rule, show, withCode } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { Delay, ErrorFault, Fault, InjectedFault, PendingFault } from '../types.ts'
 import { cutBody, slowBody, stalledBody } from './bodies.ts'
@@ -26,6 +26,9 @@ const HEADERS = rule(
   (value): value is Record<string, unknown> => hasMembers(value) && !(Symbol.iterator in value),
 )
 const HEADER = rule('a string of Latin-1 on one line', isString, (text) => HEADER_VALUE.test(text))
+
+const MAX_PENDING = 1_000
+const MAX_PENDING_LENGTH = 2 ** 20 // of all pending faults as JSON
 
 const FAULT_RULES = {
   operation: oneOf([...OPERATIONS, '*']),
@@ -77,6 +80,14 @@ interface Pending {
   hits: number // those that it applied to
 }
 
+/** Clients of the controls may inject many: all are kept, and a request may draw for each. */
+function checkPending(all: readonly Pending[]): void {
+  const { length } = JSON.stringify(all.map(({ fault }) => fault))
+  if (all.length <= MAX_PENDING && length <= MAX_PENDING_LENGTH) return
+  const bounds = `${MAX_PENDING} pending faults, of ${MAX_PENDING_LENGTH} characters of JSON`
+  throw withCode('invalid_option', new RangeError(`there must be at most ${bounds}`))
+}
+
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
@@ -106,6 +117,7 @@ export class Faults {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
     const pending = { fault: { ...copyOf(input), times }, seen: 0, hits: 0 }
+    checkPending([...this.#pending, pending])
     this.#pending.push(pending)
     this.#decorate()
     return {

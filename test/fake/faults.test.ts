@@ -180,6 +180,26 @@ test('slow bodies count in what clients make the server hold', async (t) => {
   assert.equal(await Promise.race(ends), 'reset')
 })
 
+test('at most 1,000 faults may be pending, of 1 Mi characters of JSON', () => {
+  const petstore = createPetstore()
+  const refused = {
+    code: 'invalid_option',
+    message: /at most 1000 pending faults, of 1048576 char/,
+  }
+  const fault = { operation: 'getPet', hangUp: true } as const
+  for (let count = 1; count < 1_000; count++) petstore.inject(fault)
+  const last = petstore.inject(fault)
+  assert.throws(() => petstore.inject(fault), refused)
+  last.remove()
+  petstore.inject(fault)
+  petstore.clearFaults()
+  const empty = { operation: 'getPet', status: 500, message: '', times: 1 } as const
+  const rest = 2 ** 20 - JSON.stringify([empty]).length
+  assert.throws(() => petstore.inject({ ...empty, message: 'x'.repeat(rest + 1) }), refused)
+  petstore.inject({ ...empty, message: 'x'.repeat(rest) })
+  assert.throws(() => petstore.inject(fault), refused)
+})
+
 test('inject() returns how often a fault applied, and can remove it', async () => {
   const petstore = createPetstore({ apiKeys: [KEY] })
   const always = petstore.inject({ ...LIST, status: 503, times: 'always' })
