@@ -94,9 +94,14 @@ export function hintFor(unknown: string, known: readonly string[]): string {
   // The last: PORT, the first, is in a mistyped PETSTORE_CONTROL_PORTS, too.
   const shorter = known.findLast((word) => wrong.includes(plain(word)))
   const alike = known.filter((word) => plain(word)[0] === wrong[0])
-  const near = alike.find((word) => editDistance(plain(word), wrong) <= 2)
+  const near = alike.find((word) => isNear(plain(word), wrong))
   const meant = longer ?? shorter ?? near
   return meant ? ` (did you mean ${meant}?)` : ''
+}
+
+/** Whether two words are at most two letters apart. Takes no time for a long one. */
+function isNear(word: string, wrong: string): boolean {
+  return Math.abs(word.length - wrong.length) <= 2 && editDistance(word, wrong) <= 2
 }
 
 /** How many letters must be added, left out or replaced (Levenshtein, 1966). */

@@ -165,6 +165,31 @@ test('requests take linear time while somebody waits for all of them', async () 
   })
 })
 
+test('an id of 15,000 characters costs little, however many wait for an id', async () => {
+  const serve = (waits: number) => {
+    const petstore = createPetstore()
+    const waiting = Array.from({ length: waits }, () =>
+      petstore.waitForRequests(1, { petId: 1, timeout: 600_000 }).catch(() => {}),
+    )
+    after(() => petstore.close().then(() => Promise.all(waiting)))
+    return () => petstore.fetch(`${petstore.url}/pets/${'%41'.repeat(5_000)}`, petstore)
+  }
+  await untilCheap([() => {}, serve(0), serve(2_000)], ([, none, many]) => {
+    assert.ok(many < 20 * none, `${many} ms, ${none} ms if nobody waits`)
+  })
+})
+
+test('an unknown member of a fault costs as much whatever its name begins with', async () => {
+  const petstore = createPetstore()
+  const inject = (start: string) => () => {
+    const fault = JSON.parse(`{"operation":"*","${start.padEnd(2 ** 20, 'x')}":1}`)
+    assert.throws(() => petstore.inject(fault), /must not have/)
+  }
+  await untilCheap([() => {}, inject('z'), inject('o')], ([, other, alike]) => {
+    assert.ok(alike < 2 * other, `${alike} ms, ${other} ms for another letter`)
+  })
+})
+
 test('an unauthorized request costs at most twice as much for 20,000 keys as for one', async () => {
   const checkWith = (keyring: Keyring) => () => {
     for (let count = 0; count < 1_000; count++)
