@@ -109,8 +109,9 @@ export interface Petstore extends AsyncDisposable {
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
   /**
-   * The latest requests, in order of arrival: at most `maxRequests`, at most 16 Mi characters, and
-   * with `storePerKey` at most an eighth of `maxStore` for all keys. Each access makes a copy.
+   * The latest requests, in order of arrival: at most `maxRequests`, at most 16 Mi characters,
+   * fewer in a small heap, and with `storePerKey` at most an eighth of `maxStore` for all keys.
+   * Each access makes a copy.
    */
   readonly requests: RecordedRequest[]
   /** The faults still to come: the `times` left, and their `hits`. Each access makes a copy. */
@@ -136,7 +137,7 @@ export interface Petstore extends AsyncDisposable {
   reset(newPets?: readonly InitialPet[]): Promise<void>
   /**
    * Makes requests fail. At most one fault applies to a request, the first injected that is due;
-   * later ones do not count that request.
+   * later ones do not count that request. At most 1,000 are pending, of 1 Mi characters of JSON.
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503, retryAfter: 1 })
    */
   inject(fault: Fault): InjectedFault
@@ -147,6 +148,7 @@ export interface Petstore extends AsyncDisposable {
   /**
    * Resolves with the matching `requests` once there are `count` of them; earlier ones count too.
    * Rejects with a list of what came or is in flight when the time is up or the petstore is closed.
+   * Of more than 100 at once, the oldest ends as if its time were up.
    * @example const [first] = await petstore.waitForRequests(1, { operation: 'getPet' })
    */
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>

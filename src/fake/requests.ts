@@ -26,8 +26,8 @@ const WAIT_RULES = {
   matching: rule('a function of a request', isFunction),
   timeout: integer(0, 600_000),
 }
+const MAX_WAITS = 100 // at once: one request may end them all, each with a copy of all requests
 const SHOWN_REQUESTS = 20 // of those in flight, and of the others
-const MAX_ID_LENGTH = 3 * String(MAX_ID).length // of the last segment of a path, percent-encoded
 const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
 type Filters = readonly (readonly [name: string, value: unknown])[]
@@ -78,12 +78,20 @@ export class RequestRecorder {
       passes(request, filters) && (!matching || matching(copyOf(request)))
     const wait = new Wait(count, matches, timeout, (matches) => this.#find(matches))
     this.#waits.add(wait)
+    if (this.#waits.size > MAX_WAITS) this.#endOldestWait() // its client may have left
     const outcome = await wait.outcome.finally(() => this.#waits.delete(wait))
     if (Array.isArray(outcome)) return outcome
     const wanted = matching
       ? [...filters, ['matching', onOneLine(`${matching}`)] as const]
       : filters
     throw withCode(outcome, new Error(this.#describeMiss(count, wanted, outcome)))
+  }
+
+  #endOldestWait(): void {
+    const [oldest] = this.#waits
+    if (!oldest) return
+    this.#waits.delete(oldest)
+    oldest.end('timeout')
   }
 
   #find(matches: Matches): RecordedRequest[] {
@@ -191,10 +199,7 @@ function onOneLine(text: string): string {
 
 function passes(request: RecordedRequest, filters: Filters): boolean {
   const { operation, path } = request
-  const param = path.slice(path.lastIndexOf('/') + 1)
-  // A longer one is no id, and takes long to decode for each of many waits.
-  const isShort = param.length <= MAX_ID_LENGTH
-  const petId = operation === 'getPet' && isShort && decodeLeniently(param)
+  const petId = operation === 'getPet' && decodeLeniently(path.split('/').at(-1) ?? '')
   const seen: Record<string, unknown> = { ...request, petId }
   return filters.every(([name, value]) => String(seen[name]) === String(value)) // petId is text
 }

@@ -206,6 +206,21 @@ test('the error of a wait shows what is in flight, the latest 20 others, and no 
   assert.deepEqual(shown, ['  GET /v1/pets/[key] in flight', ...latest])
 })
 
+test('of more than 100 waits at once, the oldest ends as if its time were up', async () => {
+  const petstore = createPetstore({ apiKeys: [KEY] })
+  const ended: number[] = []
+  const waits = Array.from({ length: 102 }, async (_, at) => {
+    const error = await petstore.waitForRequests(1, { timeout: 600_000 }).catch(String)
+    ended.push(at)
+    return String(error).slice(0, 14)
+  })
+  await Promise.all(waits.slice(0, 2))
+  assert.deepEqual(ended, [0, 1])
+  await petstore.fetch(`${petstore.url}/pets`, petstore)
+  const timeouts = ['Error: timeout', 'Error: timeout']
+  assert.deepEqual(await Promise.all(waits), [...timeouts, ...Array(100).fill('[object Object')])
+})
+
 test('the error of a wait shows the latest 20 in flight', async (t) => {
   const petstore = createPetstore({ apiKeys: [KEY] })
   t.after(() => petstore.close())
