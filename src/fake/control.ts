@@ -1,14 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import { URLSearchParams } from 'node:url'
-import { CODES, errorReply, type Status } from '../api/errors.ts'
+import { CODES, errorReply } from '../api/errors.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
 import { checkMembers, integer, isNumber, misuse, rule } from '../rules.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { petJson } from '../pets/pet.ts'
-import type { Awaitable, Pet, Petstore, PetstoreErrorCode } from '../types.ts'
+import type { Awaitable, Pet, Petstore } from '../types.ts'
+import { type Control, CONTROLS, RESPONSES } from './controls.ts'
 import { FILTERS } from './requests.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
@@ -24,20 +25,8 @@ interface Unchecked {
   waitForRequests(count: number, options: object): Promise<unknown>
 }
 
-/** Status of the response to each error of a petstore, and its code if it is not the usual one. */
-const RESPONSES: Readonly<Record<PetstoreErrorCode, readonly [status: Status, code?: string]>> = {
-  invalid_option: [400],
-  invalid_pet: [400, 'invalid_pet'],
-  timeout: [408],
-  storage_failed: [503],
-  outcome_unknown: [503, 'outcome_unknown'],
-  closed: [503, 'not_ready'],
-  store_full: [507],
-}
-
 /** @param open The petstore that the request acts on. */
 type Task = (open: () => Unchecked, call: Call) => Awaitable<string | void>
-type Row = readonly [method: Route['method'], path: string, task: Task]
 
 const reset: Task = (open, { body }) => open().reset(body.length === 0 ? undefined : readJson(body))
 
@@ -53,26 +42,29 @@ const setGetPetState: Task = (open, { body }) => {
   open().getPetState = readJson(body)
 }
 
-const TABLE: readonly Row[] = [
-  ['GET', '/', () => JSON.stringify(TABLE.map(([method, path]) => ({ method, path })))],
-  ['POST', '/reset', reset],
-  ['GET', '/pets', (open) => jsonOf(open().pets)],
-  ['POST', '/pets', add],
-  ['GET', '/requests', findRequests],
-  ['DELETE', '/requests', (open) => open().clearRequests()],
-  ['GET', '/faults', (open) => JSON.stringify(open().pendingFaults)],
-  ['POST', '/faults', inject],
-  ['DELETE', '/faults', (open) => open().clearFaults()],
-  ['PUT', '/get-pet', setGetPetState],
+const list = () => Object.values(CONTROLS).map(([method, path]) => ({ method, path }))
+
+const TASKS: readonly (readonly [Control, Task])[] = [
+  [CONTROLS.list, () => JSON.stringify(list())],
+  [CONTROLS.reset, reset],
+  [CONTROLS.pets, (open) => jsonOf(open().pets)],
+  [CONTROLS.add, add],
+  [CONTROLS.requests, findRequests],
+  [CONTROLS.clearRequests, (open) => open().clearRequests()],
+  [CONTROLS.faults, (open) => JSON.stringify(open().pendingFaults)],
+  [CONTROLS.inject, inject],
+  [CONTROLS.clearFaults, (open) => open().clearFaults()],
+  [CONTROLS.setGetPetState, setGetPetState],
 ]
 
 /** The test controls over HTTP: not logged, and without a key unless each key has a store. */
 export function controlRoutes(open: () => Unchecked): Route[] {
-  return TABLE.map((row) => routeOf(row, open))
+  return TASKS.map(([control, task]) => routeOf(control, task, open))
 }
 
-function routeOf([method, path, task]: Row, open: () => Unchecked): Route {
-  const hasParameters = method === 'GET' && path === '/requests'
+function routeOf(control: Control, task: Task, open: () => Unchecked): Route {
+  const [method, path] = control
+  const hasParameters = control === CONTROLS.requests
   const handle = async (call: Call): Promise<Reply> => {
     try {
       if (call.query && !hasParameters) throw misuse('query must be empty')
