@@ -8,8 +8,9 @@ import type { Call, Route } from '../http/router.ts'
 import { checkMembers, integer, isNumber, misuse, rule } from '../rules.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import { petJson } from '../pets/pet.ts'
-import type { Awaitable, Pet, Petstore } from '../types.ts'
+import type { Awaitable, InjectedFault, Pet, Petstore } from '../types.ts'
 import { type Control, CONTROLS, RESPONSES } from './controls.ts'
+import type { IdentifiedFault } from './faults.ts'
 import { FILTERS } from './requests.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
@@ -18,7 +19,8 @@ interface Unchecked {
   readonly pendingFaults: Petstore['pendingFaults']
   add(newPets: unknown): Promise<Pet[]>
   reset(newPets?: unknown): Promise<void>
-  inject(fault: unknown): unknown
+  inject(fault: unknown): IdentifiedFault
+  injected(id: string): InjectedFault | undefined
   getPetState: unknown
   clearFaults(): void
   clearRequests(): void
@@ -26,7 +28,7 @@ interface Unchecked {
 }
 
 /** @param open The petstore that the request acts on. */
-type Task = (open: () => Unchecked, call: Call) => Awaitable<string | void>
+type Task = (open: () => Unchecked, call: Call) => Awaitable<Reply | string | void>
 
 const reset: Task = (open, { body }) => open().reset(body.length === 0 ? undefined : readJson(body))
 
@@ -34,8 +36,21 @@ const add: Task = async (open, { body }) => jsonOf(await open().add(readJson(bod
 
 const inject: Task = (open, { body }) => {
   const petstore = open()
-  petstore.inject(readJson(body))
-  return JSON.stringify(petstore.pendingFaults.at(-1))
+  const { id } = petstore.inject(readJson(body))
+  const headers = ['Location', CONTROLS.fault[1].replace('{id}', id)]
+  return { status: 201, headers, body: JSON.stringify(petstore.pendingFaults.at(-1)) }
+}
+
+const NO_FAULT = errorReply(404, CODES[404], 'No fault, or none of the latest 1000, has this id')
+
+const getFault: Task = (open, { param }) => {
+  const fault = open().injected(param)
+  return fault ? JSON.stringify({ hits: fault.hits }) : NO_FAULT
+}
+
+const removeFault: Task = (open, { param }) => {
+  const fault = open().injected(param)
+  return fault ? fault.remove() : NO_FAULT
 }
 
 const setGetPetState: Task = (open, { body }) => {
@@ -54,6 +69,9 @@ const TASKS: readonly (readonly [Control, Task])[] = [
   [CONTROLS.faults, (open) => JSON.stringify(open().pendingFaults)],
   [CONTROLS.inject, inject],
   [CONTROLS.clearFaults, (open) => open().clearFaults()],
+  [CONTROLS.fault, getFault],
+  [CONTROLS.removeFault, removeFault],
+  [CONTROLS.getPetState, (open) => JSON.stringify(open().getPetState)],
   [CONTROLS.setGetPetState, setGetPetState],
 ]
 
@@ -68,9 +86,10 @@ function routeOf(control: Control, task: Task, open: () => Unchecked): Route {
   const handle = async (call: Call): Promise<Reply> => {
     try {
       if (call.query && !hasParameters) throw misuse('query must be empty')
-      const body = await task(open, call)
-      if (body === undefined) return { status: 204 }
-      return { status: method === 'POST' ? 201 : 200, body }
+      const result = await task(open, call)
+      if (result === undefined) return { status: 204 }
+      if (typeof result === 'object') return result
+      return { status: method === 'POST' ? 201 : 200, body: result }
     } catch (error) {
       for (const [known, [status, code = CODES[status]]] of Object.entries(RESPONSES)) {
         if (hasCode(error, known)) return errorReply(status, code, messageOf(error))

@@ -16,6 +16,9 @@ export const CONTROLS = {
   faults: ['GET', '/faults'],
   inject: ['POST', '/faults'],
   clearFaults: ['DELETE', '/faults'],
+  fault: ['GET', '/faults/{id}'],
+  removeFault: ['DELETE', '/faults/{id}'],
+  getPetState: ['GET', '/get-pet'],
   setGetPetState: ['PUT', '/get-pet'],
 } as const
 

@@ -1,78 +1,16 @@
 import { hash } from 'node:crypto'
 import { errorReply } from '../api/errors.ts'
-import { hasMembers } from '../guards.ts'
 import type { HangUp, Reply } from '../http/respond.ts'
 import type { Call, Handler, Route } from '../http/router.ts'
-import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../rules.ts'
-import { misuse, oneOf, orElse, rule, show, withCode } from '../rules.ts'
-import { MAX_ID } from '../pets/pet.ts'
-import type { Delay, ErrorFault, Fault, InjectedFault, PendingFault } from '../types.ts'
+import { withCode } from '../rules.ts'
+import type { Delay, Fault, InjectedFault, PendingFault } from '../types.ts'
 import { cutBody, slowBody, stalledBody } from './bodies.ts'
 import { type DelayEnd, Delays } from './delays.ts'
-import { OPERATIONS } from './violations.ts'
-
-const ANY_TEXT = rule('a string', isString)
-const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
-const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-// The server sends these itself.
-const RESERVED_HEADER =
-  /^(?:access-control-.*|cache-control|content-(?:length|type)|date|x-(?:content-.*|request-id))$/i
-// HTTP uses these for the connection.
-const HOP_BY_HOP = /^(?:(?:proxy-)?connection|keep-alive|te|trailer|transfer-encoding|upgrade)$/i
-
-const HEADERS = rule(
-  'an object of strings',
-  // Not iterable: a Headers or a Map has no members of its own.
-  (value): value is Record<string, unknown> => hasMembers(value) && !(Symbol.iterator in value),
-)
-const HEADER = rule('a string of Latin-1 on one line', isString, (text) => HEADER_VALUE.test(text))
+import { checkFault } from './fault-rules.ts'
 
 const MAX_PENDING = 1_000
 const MAX_PENDING_LENGTH = 2 ** 20 // of all pending faults as JSON
-
-const FAULT_RULES = {
-  operation: oneOf([...OPERATIONS, '*']),
-  petId: integer(1, MAX_ID),
-  after: integer(0, 1_000_000),
-  times: orElse(integer(1, 1_000_000), 'always'),
-  rate: rule('a number above 0, and at most 1', isNumber, (rate) => 0 < rate && rate <= 1),
-  seed: integer(0, 2 ** 32 - 1),
-  status: integer(400, 599),
-  code: ANY_TEXT,
-  message: ANY_TEXT,
-  headers: HEADERS,
-  retryAfter: integer(0, 86_400),
-  delay: DELAY,
-  hangUp: orElse(BOOLEAN, 'reset'),
-  body: oneOf(['cut', 'garbled', 'slow', 'stalled']),
-  done: BOOLEAN,
-} satisfies Record<keyof ErrorFault, unknown>
-
-/** Checks what the type says, too: faults also come from JavaScript and over HTTP. */
-function checkFault(input: unknown): asserts input is Fault {
-  checkMembers('fault', input, FAULT_RULES)
-  const fault: Partial<Record<keyof ErrorFault, unknown>> = input
-  const { operation, status, delay, hangUp, body } = fault
-  const hasResponse = status !== undefined || body !== undefined
-  const ofError = [fault.code, fault.message, fault.headers, fault.retryAfter]
-  check('operation', operation, FAULT_RULES.operation) // the only required member
-  if (fault.petId !== undefined && operation !== 'getPet')
-    throw misuse('petId must go with the operation getPet')
-  if (!hasResponse && delay === undefined && !hangUp)
-    throw misuse('fault must have a status, a delay, hangUp or a body')
-  if (hasResponse && hangUp) throw misuse('hangUp must be without status and body')
-  if (body === 'slow' && delay === undefined)
-    throw misuse('delay must go with the body slow: it comes over that time')
-  if (status === undefined && ofError.some((member) => member !== undefined))
-    throw misuse('code, message, headers and retryAfter must be with a status')
-  for (const [name, value] of Object.entries(fault.headers ?? {})) {
-    if (!HEADER_NAME.test(name) || RESERVED_HEADER.test(name) || HOP_BY_HOP.test(name))
-      throw misuse(`headers must not have ${show(name)}: invalid or reserved`)
-    check(`header ${name}`, value, HEADER)
-    if (/^retry-after$/i.test(name) && fault.retryAfter !== undefined)
-      throw misuse('retryAfter must be without Retry-After among the headers')
-  }
-}
+const MAX_INJECTED = 1_000 // whose hits can be asked for over HTTP
 
 interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
@@ -88,6 +26,11 @@ function checkPending(all: readonly Pending[]): void {
   throw withCode('invalid_option', new RangeError(`there must be at most ${bounds}`))
 }
 
+/** What inject() returns, with the id by which the controls know it. */
+export interface IdentifiedFault extends InjectedFault {
+  readonly id: string
+}
+
 const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 
 /** The pending faults, and the delay of every operation. */
@@ -96,6 +39,8 @@ export class Faults {
   readonly #delay: Delay
   readonly #delays = new Delays()
   readonly #hit = new WeakSet<object>() // heads of requests that a fault applied to
+  readonly #injected = new Map<string, InjectedFault>() // by id: the latest
+  #lastId = 0
   #pending: Pending[] = []
   #count = 0 // requests that #handle() saw; chooses the delay of the next one
 
@@ -113,19 +58,29 @@ export class Faults {
     }
   }
 
-  inject(input: unknown): InjectedFault {
+  inject(input: unknown): IdentifiedFault {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
     const pending = { fault: { ...copyOf(input), times }, seen: 0, hits: 0 }
     checkPending([...this.#pending, pending])
     this.#pending.push(pending)
     this.#decorate()
-    return {
+    this.#lastId++
+    const id = String(this.#lastId)
+    const injected = {
+      id,
       get hits() {
         return pending.hits
       },
       remove: () => this.#remove(pending),
     }
+    this.#injected.set(id, injected).delete(String(this.#lastId - MAX_INJECTED))
+    return injected
+  }
+
+  /** One of the latest faults, also when it is no longer pending. */
+  injected(id: string): InjectedFault | undefined {
+    return this.#injected.get(id)
   }
 
   #remove(pending: Pending): void {

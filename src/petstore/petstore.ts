@@ -1,6 +1,7 @@
 import type { RequestListener } from 'node:http'
 import { inspect, type InspectOptions } from 'node:util'
 import { ADD_ERRORS, ERRORS } from '../api/errors.ts'
+import type { IdentifiedFault } from '../fake/faults.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { reachableUrl } from '../http/addresses.ts'
 import { Exchange } from '../http/exchange.ts'
@@ -10,7 +11,8 @@ import { nextTurn } from '../runtime.ts'
 import { parsePet, validateInitialPets, validateNewPets } from '../pets/pet.ts'
 import { check, integer, misuse, withCode } from '../rules.ts'
 import type { Added, Awaitable, NewPet, Pet, Store } from '../store-types.ts'
-import type { GetPetState, PendingFault, Petstore, RecordedRequest } from '../types.ts'
+import type { Fault, GetPetState, InjectedFault, PendingFault, Petstore } from '../types.ts'
+import type { RecordedRequest } from '../types.ts'
 import { closeCore, type Core, type Setup } from './core.ts'
 import type { KeyCores } from './key-cores.ts'
 import { type Options, petsOrThrow, RULES } from './options.ts'
@@ -86,7 +88,7 @@ export class PetstoreHandle implements Petstore {
     return core
   }
 
-  readonly of = (key: string): Petstore => {
+  readonly of = (key: string): PetstoreHandle => {
     if (!this.#parts.keyCores) throw misuse('of(key) needs the option storePerKey')
     return new PetstoreHandle(this.#parts, { key, core: this.#coreOf(key) })
   }
@@ -145,7 +147,9 @@ export class PetstoreHandle implements Petstore {
     recorder.clear()
   }
 
-  readonly inject: Petstore['inject'] = (fault) => this.#openCore().faults.inject(fault)
+  readonly inject = (fault: Fault): IdentifiedFault => this.#openCore().faults.inject(fault)
+  /** @internal A fault by its id, for the controls. */
+  readonly injected = (id: string): InjectedFault | undefined => this.#core().faults.injected(id)
   readonly clearFaults = (): void => this.#core().faults.clear()
   readonly clearRequests = (): void => this.#core().recorder.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) => {

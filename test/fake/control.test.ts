@@ -108,7 +108,8 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
   assert.equal(headers['cache-control'], 'no-store')
   const listed: { method: string; path: string }[] = JSON.parse(body)
   const all = `GET / POST /reset GET /pets POST /pets GET /requests DELETE /requests
-    GET /faults POST /faults DELETE /faults PUT /get-pet`
+    GET /faults POST /faults DELETE /faults GET /faults/{id} DELETE /faults/{id}
+    GET /get-pet PUT /get-pet`
   assert.deepEqual(listed.flatMap(Object.values), words(all))
   for (const { path } of listed) {
     const methods = listed.filter((one) => one.path === path).map(({ method }) => method)
@@ -160,6 +161,33 @@ test('requests and faults are the same over HTTP and in process', async (t) => {
   assertError(await send(petstore, 'GET', '/v1/pets'), 500, 'injected_fault')
   for (const one of ['/requests', '/faults']) assert.equal((await call('DELETE', one)).status, 204)
   assert.deepEqual([petstore.pendingFaults, petstore.requests], [[], []])
+})
+
+test('a fault has an address for its hits and its end, also when it is over', async (t) => {
+  const { petstore, call, list } = await startControls(t)
+  const addressOf = async (fault: object) => (await call('POST', '/faults', fault)).headers.location
+  const once = (await addressOf(FAULT)) ?? ''
+  const always = (await addressOf({ ...FAULT, times: 'always' })) ?? ''
+  assert.deepEqual([once, always], ['/faults/1', '/faults/2'])
+  for (let times = 0; times < 3; times++) await list()
+  const hits = async (path: string) => JSON.parse((await call('GET', path)).body)
+  assert.deepEqual([await hits(once), await hits(always)], [{ hits: 1 }, { hits: 2 }])
+  for (const path of [once, always, always])
+    assert.equal((await call('DELETE', path)).status, 204, path)
+  assert.deepEqual([petstore.pendingFaults, await list()], [[], '[]'])
+  await petstore.reset()
+  assert.deepEqual(await hits(always), { hits: 2 })
+  for (const path of ['/faults/0', '/faults/01', '/faults/3', '/faults/x']) {
+    for (const method of ['GET', 'DELETE'])
+      assertError(await call(method, path), 404, 'not_found', path)
+  }
+})
+
+test('the latest 1,000 faults have an address', async (t) => {
+  const { petstore, call } = await startControls(t)
+  for (let count = 0; count < 1_001; count++) petstore.inject(FAULT).remove()
+  assertError(await call('GET', '/faults/1'), 404, 'not_found')
+  for (const id of [2, 1_001]) assert.equal((await call('GET', `/faults/${id}`)).status, 200)
 })
 
 test('a wait for requests ends once there are `count`, earlier ones included', async (t) => {
@@ -304,7 +332,9 @@ test('getPet can be removed and brought back at any time, and its document follo
   assert.deepEqual(await seen(), gone)
   assert.equal((await call('PUT', '/get-pet', '"deprecated"')).status, 204)
   assert.deepEqual(await seen(), there)
+  assert.equal((await call('GET', '/get-pet')).body, '"deprecated"')
   assert.equal((await call('PUT', '/get-pet', '"gone"')).status, 204)
+  assert.equal((await call('GET', '/get-pet')).body, '"gone"')
   const assign = () => Object.assign(petstore, { getPetState: 'Gone' })
   assert.throws(assign, /^RangeError: getPetState 'Gone' must/)
   assert.deepEqual(await seen(), gone)
