@@ -3,6 +3,6 @@
 const { problem } = require('./node-version.cjs')
 
 if (problem) throw new Error(problem)
-const { createPetstore, startPetstore } = require('./cli.cjs')
+const { connectPetstore, createPetstore, startPetstore } = require('./cli.cjs')
 
-module.exports = { createPetstore, startPetstore }
+module.exports = { connectPetstore, createPetstore, startPetstore }

@@ -1,2 +1,3 @@
+export { connectPetstore } from './petstore/connect.ts'
 export { createPetstore, startPetstore } from './petstore/launch.ts'
 export type * from './types.ts'

@@ -1,5 +1,6 @@
 // What node has of its own, taken once, when this is loaded. Tests replace globals (jsdom,
-// happy-dom), and even the members of node:timers (sinon, node:test).
+// happy-dom), and even the members of node:timers (sinon, node:test) and of node:http (msw, nock).
+import http from 'node:http'
 import { performance } from 'node:perf_hooks'
 import timers from 'node:timers'
 import { runInThisContext } from 'node:vm'
@@ -9,6 +10,8 @@ export const clearTimeout: typeof timers.clearTimeout = timers.clearTimeout
 export const setInterval: typeof timers.setInterval = timers.setInterval
 export const clearInterval: typeof timers.clearInterval = timers.clearInterval
 export const setImmediate: typeof timers.setImmediate = timers.setImmediate
+
+export const request: typeof http.request = http.request
 
 /** Resolves in a later turn of the event loop. */
 export function nextTurn(): Promise<void> {

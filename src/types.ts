@@ -83,6 +83,7 @@ export type PetstoreErrorCode =
   | 'storage_failed'
   | 'outcome_unknown'
   | 'timeout'
+  | 'verify_failed'
   | 'closed'
 
 /** A running petstore. Its functions can be passed on alone: `const { inject } = petstore`. */
@@ -153,6 +154,12 @@ export interface Petstore extends AsyncDisposable {
    */
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>
   /**
+   * Throws `verify_failed` if a fault is still to come, or a recorded request has violations. The
+   * error lists each. For a fault with the times `always`, one hit is enough.
+   * @example afterEach(() => petstore.verify())
+   */
+  verify(): void
+  /**
    * Makes these keys, and no others, valid from the next request on, for every store.
    * @example petstore.replaceKeys([petstore.apiKey, 'another-key'])
    */
@@ -164,4 +171,47 @@ export interface Petstore extends AsyncDisposable {
    * second call may shorten it.
    */
   close(drain?: number): Promise<number>
+}
+
+/** Where `connectPetstore` finds a petstore. */
+export interface ConnectOptions {
+  /** The base address of its test controls. */
+  controlUrl: string
+  /** A valid key. With `storePerKey`, it chooses the store. */
+  apiKey: string
+  /** The base address for clients, which the controls do not know; only handed on. */
+  url?: string | undefined
+}
+
+/**
+ * A petstore in another process, over its test controls. What it has, it has at the time of asking:
+ * each access of a member sends a request. Its functions can be passed on alone.
+ *
+ * Errors have the codes and messages of a `Petstore`. A petstore that does not respond is `closed`.
+ */
+export interface RemotePetstore extends Pick<
+  Petstore,
+  'apiKey' | 'headers' | 'add' | 'reset' | 'waitForRequests'
+> {
+  readonly controlUrl: string
+  /** As given; empty by default. */
+  readonly url: string
+  readonly pets: Promise<Pet[]>
+  readonly requests: Promise<RecordedRequest[]>
+  readonly pendingFaults: Promise<PendingFault[]>
+  readonly getPetState: Promise<GetPetState>
+  /** A promise, so a function: an assignment could not be awaited. */
+  setGetPetState(state: GetPetState): Promise<void>
+  inject(fault: Fault): Promise<RemoteFault>
+  clearFaults(): Promise<void>
+  clearRequests(): Promise<void>
+  verify(): Promise<void>
+}
+
+/** What `inject` of a `RemotePetstore` returns; for the latest 1,000 faults. */
+export interface RemoteFault {
+  /** How many requests the fault has applied to. */
+  readonly hits: Promise<number>
+  /** Drops the fault, if it is still to come. */
+  remove(): Promise<void>
 }

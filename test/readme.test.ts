@@ -169,6 +169,7 @@ test('the first example runs as it stands', async () => {
 test('the examples in the comments of the public types run as they stand', async () => {
   const files = [
     'src/petstore/launch.ts',
+    'src/petstore/connect.ts',
     'src/types.ts',
     'src/fake-types.ts',
     'src/store-types.ts',
@@ -178,7 +179,9 @@ test('the examples in the comments of the public types run as they stand', async
   const blocks = texts.map((text) => `{\n${text.replace(/^ *\*/gm, '').replace('8080', '0')}\n}\n`)
   const code = `
     import { createServer } from 'node:http'
-    import { createPetstore, startPetstore } from '${INDEX}'
+    import { afterEach } from 'node:test'
+    import { connectPetstore, createPetstore, startPetstore } from '${INDEX}'
+    const { controlUrl, apiKey } = await startPetstore({ controlPort: 0 })
     const petstore = createPetstore({ pets: [{ name: 'Rex', categoryId: 1 }] })
     const saved = petstore.pets
     const openStore = () => undefined // memory

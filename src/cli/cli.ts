@@ -14,6 +14,7 @@ import { type Config, HELP, readConfig, readFlags, VARIABLES } from './settings.
 import { strangeVariables } from './variables.ts'
 
 // One bundle is built for the executable and for the package.
+export { connectPetstore } from '../petstore/connect.ts'
 export { createPetstore, startPetstore } from '../petstore/launch.ts'
 
 /** The parts of `process` that the executable uses. Its signals are events. */

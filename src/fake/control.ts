@@ -7,9 +7,8 @@ import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
 import { checkMembers, integer, isNumber, misuse, rule } from '../rules.ts'
 import { parseJsonBytes } from '../pets/json.ts'
-import { petJson } from '../pets/pet.ts'
 import type { Awaitable, InjectedFault, Pet, Petstore } from '../types.ts'
-import { type Control, CONTROLS, RESPONSES } from './controls.ts'
+import { type Control, CONTROLS, jsonOf, RESPONSES } from './controls.ts'
 import type { IdentifiedFault } from './faults.ts'
 import { FILTERS } from './requests.ts'
 
@@ -24,6 +23,7 @@ interface Unchecked {
   getPetState: unknown
   clearFaults(): void
   clearRequests(): void
+  verify(): void
   waitForRequests(count: number, options: object): Promise<unknown>
 }
 
@@ -71,6 +71,7 @@ const TASKS: readonly (readonly [Control, Task])[] = [
   [CONTROLS.clearFaults, (open) => open().clearFaults()],
   [CONTROLS.fault, getFault],
   [CONTROLS.removeFault, removeFault],
+  [CONTROLS.verify, (open) => open().verify()],
   [CONTROLS.getPetState, (open) => JSON.stringify(open().getPetState)],
   [CONTROLS.setGetPetState, setGetPetState],
 ]
@@ -98,11 +99,6 @@ function routeOf(control: Control, task: Task, open: () => Unchecked): Route {
     }
   }
   return { method, path, operation: path, handle, scope: 'base' } // the operation is never shown
-}
-
-/** Pets with exact integers, which JSON.stringify does not write. */
-function jsonOf(pets: readonly Pet[]): string {
-  return `[${pets.map((pet) => petJson(pet.id, pet)).join(',')}]`
 }
 
 function readJson(body: Buffer): unknown {

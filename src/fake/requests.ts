@@ -31,6 +31,7 @@ const SHOWN_REQUESTS = 20 // of those in flight, and of the others
 const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
 type Filters = readonly (readonly [name: string, value: unknown])[]
+type Matching = WaitOptions['matching']
 type Entry = Readonly<{ request: RecordedRequest; size: number }>
 
 /** The latest requests, limited in number and in size. */
@@ -71,9 +72,7 @@ export class RequestRecorder {
 
   async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
     check('count', count, integer(0, this.maxRequests, ', the option maxRequests'))
-    checkMembers('options', options, WAIT_RULES)
-    const { timeout = 4_000, matching, ...given } = options
-    const filters = Object.entries(given).filter(([, value]) => value !== undefined)
+    const { timeout, matching, filters } = readWaitOptions(options)
     const matches: Matches = (request) =>
       passes(request, filters) && (!matching || matching(copyOf(request)))
     const wait = new Wait(count, matches, timeout, (matches) => this.#find(matches))
@@ -81,10 +80,8 @@ export class RequestRecorder {
     if (this.#waits.size > MAX_WAITS) this.#endOldestWait() // its client may have left
     const outcome = await wait.outcome.finally(() => this.#waits.delete(wait))
     if (Array.isArray(outcome)) return outcome
-    const wanted = matching
-      ? [...filters, ['matching', onOneLine(`${matching}`)] as const]
-      : filters
-    throw withCode(outcome, new Error(this.#describeMiss(count, wanted, outcome)))
+    const message = describeWait(outcome, count, filters, matching)
+    throw withCode(outcome, new Error(`${message}; ${this.#describeLatest()}`))
   }
 
   #endOldestWait(): void {
@@ -99,8 +96,7 @@ export class RequestRecorder {
     return recorded.filter(matches).map(copyOf)
   }
 
-  #describeMiss(count: number, filters: Filters, reason: string): string {
-    const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
+  #describeLatest(): string {
     const all = [...this.#requests]
     const inFlight = all.filter(([, entry]) => !entry).slice(-SHOWN_REQUESTS)
     const others = all.filter(([, entry]) => entry).slice(-SHOWN_REQUESTS)
@@ -108,9 +104,7 @@ export class RequestRecorder {
     const lines = all
       .filter((one) => shown.has(one))
       .map(([head, entry]) => `\n  ${this.#describe(head, entry?.request)}`)
-    const came = lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
-    const plural = count === 1 ? '' : 's'
-    return `${reason}: waited for ${count} request${plural}${wanted.join('')}; ${came}`
+    return lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
   }
 
   #describe(head: RequestHead, request: RecordedRequest | undefined): string {
@@ -186,6 +180,31 @@ export class RequestRecorder {
     this.bytes += bytes
     this.#onGrowth(bytes)
   }
+}
+
+/** Checks the options of a wait, and fills in their defaults. */
+export function readWaitOptions(options: WaitOptions): {
+  timeout: number
+  matching: Matching
+  filters: Filters
+} {
+  checkMembers('options', options, WAIT_RULES)
+  const { timeout = 4_000, matching, ...given } = options
+  const filters = Object.entries(given).filter(([, value]) => value !== undefined)
+  return { timeout, matching, filters }
+}
+
+/** The beginning of the error of a wait: what it waited for. */
+export function describeWait(
+  reason: string,
+  count: number,
+  filters: Filters,
+  matching: Matching,
+): string {
+  const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
+  if (matching) wanted.push(`, matching ${onOneLine(String(matching))}`)
+  const plural = count === 1 ? '' : 's'
+  return `${reason}: waited for ${count} request${plural}${wanted.join('')}`
 }
 
 function copyOf(request: RecordedRequest): RecordedRequest {

@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import { inspect, type InspectOptions } from 'node:util'
 import { ADD_ERRORS, ERRORS } from '../api/errors.ts'
 import type { IdentifiedFault } from '../fake/faults.ts'
+import { verify } from '../fake/verify.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { reachableUrl } from '../http/addresses.ts'
 import { Exchange } from '../http/exchange.ts'
@@ -150,6 +151,7 @@ export class PetstoreHandle implements Petstore {
   readonly inject = (fault: Fault): IdentifiedFault => this.#openCore().faults.inject(fault)
   /** @internal A fault by its id, for the controls. */
   readonly injected = (id: string): InjectedFault | undefined => this.#core().faults.injected(id)
+  readonly verify = (): void => verify(this.pendingFaults, this.requests)
   readonly clearFaults = (): void => this.#core().faults.clear()
   readonly clearRequests = (): void => this.#core().recorder.clear()
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) => {

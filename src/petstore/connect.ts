@@ -1,0 +1,168 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { URLSearchParams } from 'node:url'
+import { inspect, type InspectOptions } from 'node:util'
+import { type Control, CONTROLS, errorIn, jsonOf } from '../fake/controls.ts'
+import { checkFault } from '../fake/fault-rules.ts'
+import { describeWait, readWaitOptions } from '../fake/requests.ts'
+import { hasCode, messageOf } from '../guards.ts'
+import { parseJson, valueOrThrow } from '../pets/json.ts'
+import { petOrThrow, validateInitialPets, validateNewPets } from '../pets/pet.ts'
+import { check, checkMembers, isString, matching, rule, withCode } from '../rules.ts'
+import { now, request, setTimeout } from '../runtime.ts'
+import type { ConnectOptions, Fault, GetPetState, NewPet, PendingFault, Pet } from '../types.ts'
+import type { Petstore, RecordedRequest, RemoteFault, RemotePetstore } from '../types.ts'
+import { petsOrThrow, RULES } from './options.ts'
+
+const CONNECT_RULES = {
+  controlUrl: matching('a URL such as http://127.0.0.1:8081', /^http:\/\/[^/]/),
+  apiKey: { ...rule('a string', isString), isSecret: true as const },
+  url: rule('a string', isString),
+}
+const POLL = 50 // milliseconds between two looks at the requests, for `matching`
+const NO_KEY = 1_000_000 // the `key` of no request
+
+/**
+ * Connects to the test controls of a petstore in another process, or on another machine. Nothing
+ * stays open: each access is a request.
+ *
+ * @throws TypeError or RangeError that names the option and what it must be.
+ * @example
+ * const petstore = connectPetstore({ controlUrl, apiKey })
+ * await petstore.reset([{ name: 'Rex', categoryId: 1 }])
+ * const fault = await petstore.inject({ operation: 'listPets', status: 503 })
+ * console.log(await petstore.pets, await fault.hits)
+ */
+export function connectPetstore(options: ConnectOptions): RemotePetstore {
+  checkMembers('options', options, CONNECT_RULES)
+  check('controlUrl', options.controlUrl, CONNECT_RULES.controlUrl)
+  return new RemoteHandle(options)
+}
+
+interface Answer {
+  readonly text: string
+  readonly location: string
+}
+
+/** What connectPetstore returns. Arrow functions, so that each works alone. */
+class RemoteHandle implements RemotePetstore {
+  readonly url: string
+  readonly controlUrl: string
+  readonly apiKey: string
+  readonly headers: Petstore['headers']
+
+  constructor({ controlUrl, apiKey, url = '' }: ConnectOptions) {
+    this.url = url
+    this.controlUrl = controlUrl.replace(/\/$/, '')
+    this.apiKey = apiKey
+    this.headers = { authorization: `Bearer ${apiKey}` }
+  }
+
+  get pets(): Promise<Pet[]> {
+    return this.#call(CONTROLS.pets).then(readPets)
+  }
+
+  get requests(): Promise<RecordedRequest[]> {
+    return this.#find({})
+  }
+
+  get pendingFaults(): Promise<PendingFault[]> {
+    return this.#call(CONTROLS.faults).then(({ text }) => JSON.parse(text))
+  }
+
+  get getPetState(): Promise<GetPetState> {
+    return this.#call(CONTROLS.getPetState).then(({ text }) => JSON.parse(text))
+  }
+
+  readonly setGetPetState = async (state: GetPetState): Promise<void> => {
+    check('getPetState', state, RULES.getPetState)
+    await this.#call(CONTROLS.setGetPetState, JSON.stringify(state))
+  }
+
+  readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
+    const pets = petsOrThrow(validateNewPets(newPets))
+    return readPets(await this.#call(CONTROLS.add, jsonOf(pets)))
+  }
+
+  readonly reset: Petstore['reset'] = async (newPets) => {
+    const pets = newPets && petsOrThrow(validateInitialPets(newPets))
+    await this.#call(CONTROLS.reset, pets && jsonOf(pets))
+  }
+
+  readonly inject = async (fault: Fault): Promise<RemoteFault> => {
+    checkFault(fault)
+    const { location } = await this.#call(CONTROLS.inject, JSON.stringify(fault))
+    const call = ([method]: Control) => this.#call([method, location])
+    return {
+      get hits() {
+        return call(CONTROLS.fault).then(({ text }) => JSON.parse(text).hits)
+      },
+      remove: async () => void (await call(CONTROLS.removeFault)),
+    }
+  }
+
+  readonly clearFaults = async (): Promise<void> => void (await this.#call(CONTROLS.clearFaults))
+  readonly clearRequests = async (): Promise<void> =>
+    void (await this.#call(CONTROLS.clearRequests))
+  readonly verify = async (): Promise<void> => void (await this.#call(CONTROLS.verify))
+
+  readonly waitForRequests: Petstore['waitForRequests'] = async (count, options = {}) => {
+    const { timeout, matching, filters } = readWaitOptions(options)
+    const find = (ms: number) =>
+      this.#find({ ...Object.fromEntries(filters), count, wait: ms / 1_000 })
+    if (!matching) return find(timeout)
+    const end = now() + timeout
+    try {
+      // No request is missed: all stay on the list until then.
+      for (;;) {
+        const left = Math.max(0, Math.round(end - now()))
+        const found = (await find(left)).filter(matching)
+        if (found.length >= count) return found
+        if (left === 0) await this.#find({ key: NO_KEY, count: 1, wait: 0 }) // it times out
+        await new Promise((resolve) => setTimeout(resolve, Math.min(left, POLL)))
+      }
+    } catch (error) {
+      if (!(error instanceof Error && hasCode(error, 'timeout'))) throw error
+      const wanted = describeWait('timeout', count, filters, matching)
+      throw withCode('timeout', new Error(error.message.replace(/^.*?(?=; )/, () => wanted)))
+    }
+  }
+
+  async #find(parameters: Record<string, unknown>): Promise<RecordedRequest[]> {
+    const pairs = Object.entries(parameters).map(([name, value]) => [name, String(value)])
+    const query = new URLSearchParams(Object.fromEntries(pairs))
+    const [method, path] = CONTROLS.requests
+    return JSON.parse((await this.#call([method, `${path}?${query}`])).text)
+  }
+
+  async #call([method, path]: Control, body = ''): Promise<Answer> {
+    const { status, ...answer } = await this.#send(method, path, body)
+    if (status < 300) return answer
+    throw errorIn(answer.text, `${method} ${this.controlUrl}${path} responded ${status}`)
+  }
+
+  async #send(method: string, path: string, body: string): Promise<Answer & { status: number }> {
+    const headers = { ...this.headers, 'content-type': 'application/json' }
+    try {
+      // A connection for each call: none keeps the process running, and no proxy is asked.
+      const sent = request(this.controlUrl + path, { method, headers, agent: false })
+      const [response]: IncomingMessage[] = await once(sent.end(body), 'response')
+      if (!response) throw new Error('no response')
+      const { statusCode: status = 0, headers: received } = response
+      return { status, location: received.location ?? '', text: await text(response) }
+    } catch (cause) {
+      const message = `no petstore responds at ${this.controlUrl}: ${messageOf(cause)}`
+      throw withCode('closed', new Error(message, { cause }))
+    }
+  }
+
+  [inspect.custom](_depth: number, options: InspectOptions): string {
+    return `RemotePetstore ${inspect({ controlUrl: this.controlUrl }, options)}`
+  }
+}
+
+function readPets({ text }: Answer): Pet[] {
+  const pets = valueOrThrow(parseJson(text))
+  return Array.isArray(pets) ? pets.map(petOrThrow) : []
+}
