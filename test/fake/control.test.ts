@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { createPetstore, type Petstore } from '../../src/index.ts'
+import { connectPetstore, createPetstore, type Petstore } from '../../src/index.ts'
 import type { StartOptions, WaitOptions } from '../../src/index.ts'
 import { parseJson } from '../../src/pets/json.ts'
 import { MemoryStore } from '../../src/pets/store.ts'
@@ -24,7 +24,14 @@ async function startControls(t: TestContext, options: StartOptions = {}) {
     const body = typeof content === 'object' ? JSON.stringify(content) : String(content ?? '')
     return send({ url }, method, path, { headers: { authorization: '', ...more }, body })
   }
-  return { petstore, url, call, list: async () => (await send(petstore, 'GET', '/v1/pets')).body }
+  const remote = connectPetstore({ controlUrl: url, apiKey: KEY })
+  return {
+    petstore,
+    url,
+    call,
+    remote,
+    list: async () => (await send(petstore, 'GET', '/v1/pets')).body,
+  }
 }
 
 const TOM = { name: 'Tom', categoryId: 2 }
@@ -109,7 +116,7 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
   const listed: { method: string; path: string }[] = JSON.parse(body)
   const all = `GET / POST /reset GET /pets POST /pets GET /requests DELETE /requests
     GET /faults POST /faults DELETE /faults GET /faults/{id} DELETE /faults/{id}
-    GET /get-pet PUT /get-pet`
+    GET /verify GET /get-pet PUT /get-pet`
   assert.deepEqual(listed.flatMap(Object.values), words(all))
   for (const { path } of listed) {
     const methods = listed.filter((one) => one.path === path).map(({ method }) => method)
@@ -146,20 +153,21 @@ test('pets are the same over HTTP and in process, and every int64 is exact', asy
 })
 
 test('requests and faults are the same over HTTP and in process', async (t) => {
-  const { petstore, call, list } = await startControls(t)
+  const { petstore, call, remote, list } = await startControls(t)
   await list()
   await petstore.fetch(`${petstore.url}/cats`)
   assert.equal(petstore.requests.length, 2)
-  assert.deepEqual(JSON.parse((await call('GET', '/requests')).body), petstore.requests)
+  assert.deepEqual(await remote.requests, petstore.requests)
   const fault = { ...FAULT, times: 1, hits: 0 }
   const first = { operation: 'getPet', hangUp: true, times: 3, hits: 0 } as const
   petstore.inject({ operation: 'getPet', hangUp: true, times: 3 })
   const injected = await call('POST', '/faults', FAULT)
   assert.deepEqual([injected.status, JSON.parse(injected.body)], [201, fault])
   assert.deepEqual(petstore.pendingFaults, [first, fault])
-  assert.deepEqual(JSON.parse((await call('GET', '/faults')).body), petstore.pendingFaults)
+  assert.deepEqual(await remote.pendingFaults, petstore.pendingFaults)
   assertError(await send(petstore, 'GET', '/v1/pets'), 500, 'injected_fault')
-  for (const one of ['/requests', '/faults']) assert.equal((await call('DELETE', one)).status, 204)
+  await remote.clearRequests()
+  await remote.clearFaults()
   assert.deepEqual([petstore.pendingFaults, petstore.requests], [[], []])
 })
 
@@ -191,16 +199,17 @@ test('the latest 1,000 faults have an address', async (t) => {
 })
 
 test('a wait for requests ends once there are `count`, earlier ones included', async (t) => {
-  const { petstore, call, list } = await startControls(t)
+  const { petstore, call, remote, list } = await startControls(t)
   const seen = (requests: typeof petstore.requests) => outcomesOf({ requests }).join()
   const wait = (...given: Parameters<typeof petstore.waitForRequests>) =>
     petstore.waitForRequests(...given).then(seen)
+  const waitRemotely = (...given: Parameters<typeof petstore.waitForRequests>) =>
+    remote.waitForRequests(...given).then(seen)
   const find = async (query: string) =>
     seen(JSON.parse((await call('GET', `/requests?${query}`)).body))
   assert.deepEqual([await wait(0), await find('')], ['', ''])
   const failed = { operation: 'listPets', status: 503, timeout: 600_000 } as const
-  const query = 'operation=listPets&status=503&count=2&wait=600'
-  const waits = [wait(2, failed), find(query), wait(3), find('count=3')]
+  const waits = [wait(2, failed), waitRemotely(2, failed), wait(3), waitRemotely(3)]
   petstore.inject({ operation: 'listPets', status: 503, times: 2, after: 1 })
   for (let times = 0; times < 3; times++) await list()
   const lists = 'listPets 503,listPets 503'
@@ -213,7 +222,7 @@ test('a wait for requests ends once there are `count`, earlier ones included', a
 })
 
 test('a wait for requests that do not come ends in 408, with a list of what came', async (t) => {
-  const { petstore, call, list } = await startControls(t)
+  const { petstore, call, remote, list } = await startControls(t)
   const none = 'timeout: waited for 1 request; none came'
   const code = 'timeout'
   const error = { code, message: none, stack: /control\.test\.ts/ }
@@ -235,6 +244,8 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   await assert.rejects(waiting, { code, message })
   const answer = await call('GET', '/requests?operation=createPet&status=503&count=2&wait=0.001')
   assert.equal(assertError(answer, 408, 'request_timeout'), message)
+  const failed = { operation: 'createPet', status: 503, timeout: 1 } as const
+  await assert.rejects(remote.waitForRequests(2, failed), { code, message })
 })
 
 test('the error of a wait is as docs/faults.md shows it', async () => {
@@ -269,7 +280,7 @@ test('a wait for requests ends with the petstore, and at once after its end', as
 })
 
 test('a wait filters by operation, status, pet and key, in process and over HTTP', async (t) => {
-  const { petstore, call } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
+  const { petstore, remote } = await startControls(t, { apiKeys: [KEY, 'second-key'] })
   const second = { headers: { authorization: 'Bearer second-key' } }
   for (const path of words('/pets/1 /pets/11 /pets/1?a /pets/%31 /pets/x%2F1 /pets /cats/1'))
     await send(petstore, 'GET', `/v1${path}`, path === '/pets/11' ? second : {})
@@ -286,12 +297,10 @@ test('a wait filters by operation, status, pet and key, in process and over HTTP
     [{ status: null }, '/pets/1?lost'],
   ]
   for (const [filter, ...paths] of filters) {
-    const query = Object.entries(filter).map(([name, value]) => `&${name}=${value}`)
     const found = await petstore.waitForRequests(paths.length, filter)
     const shown = found.map(({ path, query: given }) => path.slice(3) + (given && `?${given}`))
     assert.deepEqual(shown, paths)
-    const answer = await call('GET', `/requests?count=${paths.length}${query.join('')}`)
-    assert.deepEqual(JSON.parse(answer.body), found, query.join(''))
+    assert.deepEqual(await remote.waitForRequests(paths.length, filter), found)
   }
 })
 
@@ -319,7 +328,7 @@ test('waitForRequests() names the argument that is wrong', async () => {
 })
 
 test('getPet can be removed and brought back at any time, and its document follows', async (t) => {
-  const { petstore, call } = await startControls(t, { pets: [TOM] })
+  const { petstore, call, remote } = await startControls(t, { pets: [TOM] })
   const seen = async () => {
     const { paths } = JSON.parse((await send(petstore, 'GET', '/openapi.json')).body)
     const documented = '410' in paths['/pets/{petId}'].get.responses
@@ -333,7 +342,7 @@ test('getPet can be removed and brought back at any time, and its document follo
   assert.equal((await call('PUT', '/get-pet', '"deprecated"')).status, 204)
   assert.deepEqual(await seen(), there)
   assert.equal((await call('GET', '/get-pet')).body, '"deprecated"')
-  assert.equal((await call('PUT', '/get-pet', '"gone"')).status, 204)
+  await remote.setGetPetState('gone')
   assert.equal((await call('GET', '/get-pet')).body, '"gone"')
   const assign = () => Object.assign(petstore, { getPetState: 'Gone' })
   assert.throws(assign, /^RangeError: getPetState 'Gone' must/)
@@ -359,14 +368,18 @@ test('POST /reset sets the pets in its body, or restores the initial ones', asyn
 })
 
 test('saved pets are restored under their ids, in process, over HTTP and at a start', async (t) => {
-  const { petstore, call } = await startControls(t)
+  const { petstore, call, remote } = await startControls(t)
   const large = { id: 3, ...TOM, categoryId: 2n ** 62n }
   await petstore.reset([large, { id: 7, ...TOM, status: 'sold' }])
   await petstore.add([TOM])
   const saved = petstore.pets
   assert.equal(saved.map(({ id }) => id).join(), '3,7,8')
   const { body } = await call('GET', '/pets')
-  for (const restore of [() => petstore.reset(saved), () => call('POST', '/reset', body)]) {
+  for (const restore of [
+    () => petstore.reset(saved),
+    () => call('POST', '/reset', body),
+    () => remote.reset(saved),
+  ]) {
     await petstore.reset()
     assert.deepEqual(petstore.pets, [])
     await restore()
@@ -404,11 +417,12 @@ test('a reset that cannot be written is 503, changes nothing, and can be retried
   const folder = `${folderOf()}/pets`
   mkdirSync(folder)
   const snapshot = `${folder}/pets.json`
-  const { petstore, call } = await startControls(t, { snapshot, pets: [TOM] })
+  const { petstore, call, remote } = await startControls(t, { snapshot, pets: [TOM] })
   petstore.inject(FAULT)
   rmSync(folder, { recursive: true })
   assertError(await call('POST', '/reset', []), 503, 'storage_failed')
-  await assert.rejects(petstore.reset([]), { name: 'Error', code: 'storage_failed' })
+  for (const { reset } of [petstore, remote])
+    await assert.rejects(reset([]), { name: 'Error', code: 'storage_failed' })
   assert.deepEqual([petstore.pets.length, petstore.pendingFaults.length], [1, 1])
   mkdirSync(folder)
   assert.equal((await call('POST', '/reset', [TOM, TOM])).status, 204)

@@ -93,6 +93,22 @@ test('pets that do not fit are `store_full`', async (t) => {
   await assert.rejects(remote.add(pets), { name, code, message })
 })
 
+test('what JSON cannot say is refused as in process', async (t) => {
+  const { petstore, remote } = await connect(t)
+  const fault = { operation: 'listPets', status: 503 }
+  for (const given of [
+    { ...fault, status: NaN },
+    { ...fault, headers: new Map([['a', 'b']]) },
+    { ...fault, retryAfter: 1n },
+    () => fault,
+  ]) {
+    const local = async () => Reflect.apply(petstore.inject, undefined, [given])
+    const { name, code, message } = await local().catch((error) => error)
+    assert.equal(code, 'invalid_option')
+    await assert.rejects(Reflect.apply(remote.inject, undefined, [given]), { name, code, message })
+  }
+})
+
 test('a petstore that is closed, or that nobody started, is `closed`', async (t) => {
   const { petstore, remote } = await connect(t)
   const pending = assert.rejects(remote.waitForRequests(1, { timeout: 600_000 }), {
