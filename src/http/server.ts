@@ -88,6 +88,7 @@ export class HttpServer {
     for (const { latest } of this.#connections.values()) {
       if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
     }
+    if (drain === 0) this.#cutOffAll() // a timer takes a millisecond at least
     const timer = setTimeout(() => this.#cutOffAll(), drain)
     // Idle connections stay while requests come: a proxy that has not noticed the stop may be about
     // to send on one. Every late request gets `Connection: close`, so this terminates.

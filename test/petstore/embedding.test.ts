@@ -33,6 +33,20 @@ test('after close(), a petstore on the same port answers the first request', asy
   }
 })
 
+test('close() waits for no timer, also while a client keeps its connection', async () => {
+  const petstore = await startPetstore()
+  await (await fetch(`${petstore.url}/pets`, petstore)).text()
+  let turns = 0 // of the event loop
+  const count = () => {
+    turns++
+    turning = setImmediate(count)
+  }
+  let turning = setImmediate(count)
+  await petstore.close()
+  clearImmediate(turning)
+  assert.ok(turns <= 10, `${turns} turns`)
+})
+
 for (const [name, make] of Object.entries(MAKERS)) {
   describe(`${name}()`, () => {
     test('is empty by default, with a generated key, at /v1, without a log', async () => {
