@@ -17,16 +17,16 @@ export interface WaitOptions {
   timeout?: number | undefined
 }
 
-/** The contract's operationIds, and `listOrders` for the operation that it only mentions. */
-export type OperationId = 'listPets' | 'createPet' | 'getPet' | 'listOrders'
+/** The contract's operations. */
+export type OperationId = 'listPets' | 'createPet' | 'getPet'
 
-/** An operation, or outside the base path the page and the OpenAPI document. */
-export type RecordedOperation = OperationId | 'page' | 'openapi'
+/** Also the operation that the contract only mentions, and outside the base path two documents. */
+export type RecordedOperation = OperationId | 'listOrders' | 'page' | 'openapi'
 
 /** Which requests a fault applies to, and what all faults can do. */
 interface AnyFault {
-  /** The operation that fails; `*` for any. */
-  operation: OperationId | '*'
+  /** The operation that fails; `*` for any. The contract only mentions `listOrders`. */
+  operation: OperationId | 'listOrders' | '*'
   /** Only for this pet; with the operation getPet. */
   petId?: number | undefined
   /** How many requests pass it before the first one fails; 0 by default. */

@@ -30,10 +30,15 @@ export function integer(minimum: number, maximum: number, more = ''): Rule<numbe
   )
 }
 
-export function oneOf<const T extends string>(words: readonly T[]): Rule<T> {
+/** @param unlisted Words that it takes, too. */
+export function oneOf<const T extends string>(
+  words: readonly T[],
+  unlisted: readonly T[] = [],
+): Rule<T> {
+  const all = [...words, ...unlisted]
   // Any string, so that another word is a RangeError.
   const isType = (value: unknown): value is T => isString(value)
-  return rule(`one of ${words.join(', ')}`, isType, (value) => words.includes(value))
+  return rule(`one of ${words.join(', ')}`, isType, (value) => all.includes(value))
 }
 
 /** A rule that admits one more value. */

@@ -3,7 +3,7 @@ import { MAX_ID } from '../pets/pet.ts'
 import { BOOLEAN, check, checkMembers, DELAY, integer, isNumber, isString } from '../rules.ts'
 import { misuse, oneOf, orElse, rule, show } from '../rules.ts'
 import type { ErrorFault, Fault } from '../types.ts'
-import { OPERATIONS } from './violations.ts'
+import { MENTIONED, OPERATIONS } from './violations.ts'
 
 const ANY_TEXT = rule('a string', isString)
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/
@@ -22,7 +22,7 @@ const HEADERS = rule(
 const HEADER = rule('a string of Latin-1 on one line', isString, (text) => HEADER_VALUE.test(text))
 
 const FAULT_RULES = {
-  operation: oneOf([...OPERATIONS, '*']),
+  operation: oneOf([...OPERATIONS, '*'], MENTIONED),
   petId: integer(1, MAX_ID),
   after: integer(0, 1_000_000),
   times: orElse(integer(1, 1_000_000), 'always'),

@@ -6,16 +6,17 @@ import { check, checkMembers, integer, oneOf, orElse, type Rule, rule } from '..
 import { withCode } from '../rules.ts'
 import { MAX_ID } from '../pets/pet.ts'
 import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { memberViolations, OPERATIONS, parameterViolations } from './violations.ts'
+import { memberViolations, MENTIONED, OPERATIONS, parameterViolations } from './violations.ts'
 import { type Matches, Wait } from './wait.ts'
 
-const RECORDED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
+const LISTED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
+const RECORDED = [...LISTED, ...MENTIONED]
 
 // Of all requests as JSON, each character counted as a byte. V8 may take four times as much.
 const MAX_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
 const MAX_BODY_BYTES = 2 ** 20
 export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
-  operation: oneOf(RECORDED),
+  operation: oneOf(LISTED, MENTIONED),
   status: orElse(integer(100, 599), null),
   petId: integer(1, MAX_ID),
   key: orElse(integer(0, 1_000_000), null),

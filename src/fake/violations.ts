@@ -1,9 +1,12 @@
 import { URLSearchParams } from 'node:url'
 import { refuse } from '../api/errors.ts'
 import type { Route } from '../http/router.ts'
-import type { OperationId } from '../types.ts'
+import type { RecordedOperation } from '../types.ts'
 
-export const OPERATIONS: readonly OperationId[] = ['listPets', 'createPet', 'getPet', 'listOrders']
+/** Those that messages list. */
+export const OPERATIONS: readonly RecordedOperation[] = ['listPets', 'createPet', 'getPet']
+/** What the contract only mentions: it can be named, and no message lists it. */
+export const MENTIONED: readonly RecordedOperation[] = ['listOrders']
 const LIST_PARAMETERS = ['limit', 'after', 'status'] // no other operation has any
 const KNOWN_MEMBERS = ['name', 'categoryId', 'status']
 const SHOWN_NAME = 100 // characters
@@ -14,7 +17,7 @@ type Redact = (text: string) => string
 /** Unknown and repeated parameters of an operation, in words. */
 export function parameterViolations(operation: string, query: string, redact: Redact): string[] {
   const known = operation === 'listPets' ? LIST_PARAMETERS : []
-  const isKnown = OPERATIONS.some((name) => name === operation)
+  const isKnown = [...OPERATIONS, ...MENTIONED].some((name) => name === operation)
   const names = isKnown ? [...new URLSearchParams(`?${query}`).keys()] : []
   return violationsIn('parameter', names, known, redact)
 }

@@ -1,5 +1,6 @@
 export const TYPES = `
-import { createPetstore, startPetstore } from 'petstore-server'
+import { connectPetstore, createPetstore, startPetstore } from 'petstore-server'
+import type { ConnectOptions, RemoteFault, RemotePetstore } from 'petstore-server'
 import type { Fault, GetPetState, Int64, NewPet, OperationId, WaitOptions } from 'petstore-server'
 import type { PetstoreErrorCode, PetstoreOptions, StartOptions } from 'petstore-server'
 import type { Pet, Petstore, PetStatus, RecordedRequest, Store } from 'petstore-server'
@@ -12,20 +13,26 @@ function same<A, B>(_: Same<A, B>): void {}
 
 same<[Int64, PetStatus], [number | bigint, Status]>(true)
 same<[Flat<NewPet>, Flat<Pet>], [Flat<Named>, Flat<Named & { id: number }>]>(true)
-same<OperationId, 'listPets' | 'createPet' | 'getPet' | 'listOrders'>(true)
-same<[Fault['operation'], NonNullable<Fault['status']>], [OperationId | '*', number]>(true)
+same<OperationId, 'listPets' | 'createPet' | 'getPet'>(true)
+same<Fault['operation'], OperationId | 'listOrders' | '*'>(true)
+same<NonNullable<Fault['status']>, number>(true)
 same<StartOptions['getPetState'], GetPetState | undefined>(true)
 same<StartOptions['port'], number | undefined>(true)
 same<Parameters<typeof startPetstore>, [options?: StartOptions | undefined]>(true)
 same<Parameters<typeof createPetstore>, [options?: PetstoreOptions | undefined]>(true)
 same<ReturnType<typeof startPetstore>, Promise<Petstore>>(true)
 same<ReturnType<typeof createPetstore>, Petstore>(true)
+same<ReturnType<typeof connectPetstore>, RemotePetstore>(true)
+same<Parameters<typeof connectPetstore>, [options: ConnectOptions]>(true)
+same<ReturnType<RemotePetstore['inject']>, Promise<RemoteFault>>(true)
+same<RemotePetstore['requests'], Promise<RecordedRequest[]>>(true)
 same<[Petstore['fetch'], Petstore['requests']], [typeof fetch, RecordedRequest[]]>(true)
 same<[RecordedRequest['status'], RecordedRequest['key']], [number | null, number | null]>(true)
 same<ReturnType<Petstore['waitForRequests']>, Promise<RecordedRequest[]>>(true)
 
 const optionErrors = ['invalid_option', 'invalid_pet'] as const
 const otherErrors = ['store_full', 'storage_failed', 'timeout', 'closed'] as const
+export const unverified: PetstoreErrorCode = 'verify_failed'
 export const codes: PetstoreErrorCode[] = [...optionErrors, ...otherErrors]
 export const nothing: StartOptions & WaitOptions = { port: undefined, timeout: undefined }
 const always = { operation: '*', times: 'always' } as const

@@ -26,10 +26,11 @@ const DEPENDENCIES = {
   bun: '1.4.5',
   deno: '2.9.6',
 }
-const PUBLIC_TYPES = words(`Added Awaitable BodyEffect BodyFault Delay DelayFault ErrorFault Fault
-  GetPetState HangUpFault InitialPet InjectedFault Int64 NewPet OperationId Page PageQuery
+const PUBLIC_TYPES =
+  words(`Added Awaitable BodyEffect BodyFault ConnectOptions Delay DelayFault ErrorFault
+  Fault GetPetState HangUpFault InitialPet InjectedFault Int64 NewPet OperationId Page PageQuery
   PendingFault Pet PetStatus Petstore PetstoreErrorCode PetstoreOptions RecordedOperation
-  RecordedRequest StartOptions Store WaitOptions`)
+  RecordedRequest RemoteFault RemotePetstore StartOptions Store WaitOptions`)
 const folder = folderOf()
 /** A user's project, outside of the repository, with the packed file installed. */
 const consumer = `${folder}/consumer`
@@ -121,7 +122,8 @@ test('its types are exact, for ES modules and CommonJS, from TypeScript 5.0 on',
 test('its declarations have a doc for each option, and name nothing that is not public', () => {
   const folder = join(consumer, 'node_modules/petstore-server/dist/types')
   const declarations = (name: string) => readFileSync(join(folder, `${name}.d.ts`), 'utf8')
-  const [index, petstore] = [declarations('index'), declarations('petstore/launch')]
+  const index = declarations('index')
+  const petstore = declarations('petstore/launch') + declarations('petstore/connect')
   const types = ['types', 'fake-types', 'store-types'].map(declarations).join('')
   assert.equal(readdirSync(folder).length, 5)
   const lines = types.split('\n')
@@ -130,11 +132,11 @@ test('its declarations have a doc for each option, and name nothing that is not 
       assert.match(lines[at - 1] ?? '', /\*\/$/, line)
   const namesIn = (code: string) =>
     Array.from(code.matchAll(/^export (?:declare )?\w+ (\w+)/gm), ([, name = '']) => name).sort()
-  assert.deepEqual(namesIn(petstore), ['createPetstore', 'startPetstore'])
+  assert.deepEqual(namesIn(petstore), ['connectPetstore', 'createPetstore', 'startPetstore'])
   assert.deepEqual(namesIn(types), PUBLIC_TYPES.sort())
   const imported = `${index}${petstore}${types}`.matchAll(/(?:from |import\()'(.*?)'/g)
-  const published = words(`./petstore/launch.ts ./types.ts ./fake-types.ts ./store-types.ts
-    ../types.ts node:http node:stream`)
+  const published = words(`./petstore/launch.ts ./petstore/connect.ts ./types.ts
+    ./fake-types.ts ./store-types.ts ../types.ts node:http node:stream`)
   for (const [, path = ''] of imported) assert.ok(published.includes(path), path)
 })
 
