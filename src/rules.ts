@@ -128,11 +128,13 @@ export function check<T>(
   name: string,
   value: unknown,
   rule: Rule<T>,
-  text: string = show(value),
+  text?: string,
 ): asserts value is T {
   const { mustBe, isSecret, isType, isInRange, detail } = rule
   if (isType(value) && isInRange(value)) return
-  const shown = isSecret ? name : `${name} ${value === undefined ? 'is required and' : text}`
+  const shown = isSecret
+    ? name
+    : `${name} ${value === undefined ? 'is required and' : (text ?? show(value))}`
   const message = `${shown} must be ${mustBe}`
   if (!isType(value)) throw misuse(message)
   const part = detail ? ` (${detail(value)})` : ''
