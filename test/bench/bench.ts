@@ -5,6 +5,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { residentKiB } from '../process.ts'
+import { measureLibrary } from './library.ts'
 import { AUTHORIZATION, FOLDER, type Load, load, OPTIONS, type Request } from './servers.ts'
 import { type Server, startBuilt, startFloor, startPeer } from './servers.ts'
 
@@ -209,9 +210,15 @@ async function measureOthers(): Promise<void> {
   row('loading 1,000,000 pets, ms, JSON.parse and a snapshot', ...pair(times))
 }
 
+function measureTests(): void {
+  head('in a test, CPU in µs', 'bare node:http', 'this package', 'MockAgent of undici', 'msw')
+  for (const cells of measureLibrary(ROUNDS)) row(...cells)
+}
+
 const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()
 const machine = `Node ${version}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB`
 console.log(`${machine}: medians of ${ROUNDS} rounds of ${SECONDS} s, ${CONNECTIONS} connections`)
 await measureCases()
 await measureGrowth()
 await measureOthers()
+measureTests()
