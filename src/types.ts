@@ -175,8 +175,8 @@ export interface Petstore extends AsyncDisposable {
 
 /** Where `connectPetstore` finds a petstore. */
 export interface ConnectOptions {
-  /** The base address of its test controls. */
-  controlUrl: string
+  /** The base address of its test controls. Undefined, as without `controlPort`, is refused. */
+  controlUrl: string | undefined
   /** A valid key. With `storePerKey`, it chooses the store. */
   apiKey: string
   /** The base address for clients, which the controls do not know; only handed on. */

@@ -36,8 +36,9 @@ const NO_KEY = 1_000_000 // the `key` of no request
  */
 export function connectPetstore(options: ConnectOptions): RemotePetstore {
   checkMembers('options', options, CONNECT_RULES)
-  check('controlUrl', options.controlUrl, CONNECT_RULES.controlUrl)
-  return new RemoteHandle(options)
+  const { controlUrl, apiKey, url } = options
+  check('controlUrl', controlUrl, CONNECT_RULES.controlUrl)
+  return new RemoteHandle(controlUrl, apiKey, url)
 }
 
 interface Answer {
@@ -52,7 +53,7 @@ class RemoteHandle implements RemotePetstore {
   readonly apiKey: string
   readonly headers: Petstore['headers']
 
-  constructor({ controlUrl, apiKey, url = '' }: ConnectOptions) {
+  constructor(controlUrl: string, apiKey: string, url = '') {
     this.url = url
     this.controlUrl = controlUrl.replace(/\/$/, '')
     this.apiKey = apiKey

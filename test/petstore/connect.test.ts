@@ -9,7 +9,7 @@ import { KEY, start, words } from '../support.ts'
 
 async function connect(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
-  const { url, controlUrl = '' } = petstore
+  const { url, controlUrl } = petstore
   return { petstore, remote: connectPetstore({ url, controlUrl, apiKey: KEY }) }
 }
 
