@@ -78,7 +78,7 @@ class RemoteHandle implements RemotePetstore {
 
   readonly setGetPetState = async (state: GetPetState): Promise<void> => {
     check('getPetState', state, RULES.getPetState)
-    await this.#call(CONTROLS.setGetPetState, JSON.stringify(state))
+    await this.#run(CONTROLS.setGetPetState, JSON.stringify(state))
   }
 
   readonly add = async (newPets: readonly NewPet[]): Promise<Pet[]> => {
@@ -88,25 +88,24 @@ class RemoteHandle implements RemotePetstore {
 
   readonly reset: Petstore['reset'] = async (newPets) => {
     const pets = newPets && petsOrThrow(validateInitialPets(newPets))
-    await this.#call(CONTROLS.reset, pets && jsonOf(pets))
+    await this.#run(CONTROLS.reset, pets && jsonOf(pets))
   }
 
   readonly inject = async (fault: Fault): Promise<RemoteFault> => {
     checkFault(fault)
     const { location } = await this.#call(CONTROLS.inject, JSON.stringify(fault))
-    const call = ([method]: Control) => this.#call([method, location])
+    const getHits = () => this.#call([CONTROLS.fault[0], location])
     return {
       get hits() {
-        return call(CONTROLS.fault).then(({ text }) => JSON.parse(text).hits)
+        return getHits().then(({ text }) => JSON.parse(text).hits)
       },
-      remove: async () => void (await call(CONTROLS.removeFault)),
+      remove: () => this.#run([CONTROLS.removeFault[0], location]),
     }
   }
 
-  readonly clearFaults = async (): Promise<void> => void (await this.#call(CONTROLS.clearFaults))
-  readonly clearRequests = async (): Promise<void> =>
-    void (await this.#call(CONTROLS.clearRequests))
-  readonly verify = async (): Promise<void> => void (await this.#call(CONTROLS.verify))
+  readonly clearFaults = (): Promise<void> => this.#run(CONTROLS.clearFaults)
+  readonly clearRequests = (): Promise<void> => this.#run(CONTROLS.clearRequests)
+  readonly verify = (): Promise<void> => this.#run(CONTROLS.verify)
 
   readonly waitForRequests: Petstore['waitForRequests'] = async (count, options = {}) => {
     const { timeout, matching, filters } = readWaitOptions(options)
@@ -115,7 +114,7 @@ class RemoteHandle implements RemotePetstore {
     if (!matching) return find(timeout)
     const end = now() + timeout
     try {
-      // No request is missed: all stay on the list until then.
+      // None is missed, unless more than maxRequests come between two looks.
       for (;;) {
         const left = Math.max(0, Math.round(end - now()))
         const found = (await find(left)).filter(matching)
@@ -128,6 +127,10 @@ class RemoteHandle implements RemotePetstore {
       const wanted = describeWait('timeout', count, filters, matching)
       throw withCode('timeout', new Error(error.message.replace(/^.*?(?=; )/, () => wanted)))
     }
+  }
+
+  async #run(control: Control, body?: string): Promise<void> {
+    await this.#call(control, body)
   }
 
   async #find(parameters: Record<string, unknown>): Promise<RecordedRequest[]> {
@@ -148,6 +151,7 @@ class RemoteHandle implements RemotePetstore {
     try {
       // A connection for each call: none keeps the process running, and no proxy is asked.
       const sent = request(this.controlUrl + path, { method, headers, agent: false })
+      sent.on('error', () => {}) // one may follow the head
       const [response]: IncomingMessage[] = await once(sent.end(body), 'response')
       if (!response) throw new Error('no response')
       const { statusCode: status = 0, headers: received } = response

@@ -1,5 +1,6 @@
 // connectPetstore: what doors.test.ts does not show.
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import http from 'node:http'
 import { test, type TestContext } from 'node:test'
 import { inspect } from 'node:util'
@@ -128,13 +129,21 @@ test('the address of something else is told', async (t) => {
   const other = connectPetstore({ controlUrl: `${origin}/`, apiKey: KEY })
   const message = new RegExp(`^POST ${origin}/reset responded 404: not_found: .* are under /v1$`)
   await assert.rejects(other.reset(), { code: 'invalid_option', message })
-  const server = http.createServer((_req, res) => res.writeHead(500).end('Oops')).listen(0)
+  const server = http.createServer((req, res) => {
+    if (req.url === '/verify') return void res.writeHead(500).end('Oops')
+    const reset = () => req.socket.resetAndDestroy()
+    subscribe('http.client.response.finish', reset) // once the client has the head
+    t.after(() => unsubscribe('http.client.response.finish', reset))
+    res.writeHead(200, { 'content-length': 9 }).write('[')
+  })
+  server.listen(0)
   t.after(() => server.close())
   await new Promise((resolve) => server.once('listening', resolve))
   const address = server.address()
   const port = typeof address === 'object' ? address?.port : 0
   const mute = connectPetstore({ controlUrl: `http://localhost:${port}`, apiKey: KEY })
   await assert.rejects(mute.verify(), { message: /^GET \S+\/verify responded 500$/ })
+  await assert.rejects(mute.pets, { code: 'closed', message: /^no petstore responds at / })
 })
 
 test('it names the option that is wrong', () => {
