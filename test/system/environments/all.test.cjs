@@ -1,10 +1,12 @@
 // What a fake does, in Jest's jsdom, which has no Request, Response and structuredClone.
 const { get } = require('node:http')
-const { createPetstore, startPetstore } = require('petstore-server')
+const { connectPetstore, createPetstore, startPetstore } = require('petstore-server')
 
-test('over a socket', async () => {
-  const petstore = await startPetstore()
-  petstore.inject({ operation: 'listPets', status: 503 })
+test('over a socket and the controls', async () => {
+  const petstore = await startPetstore({ controlPort: 0 })
+  const { controlUrl, apiKey } = petstore
+  const remote = connectPetstore({ controlUrl, apiKey })
+  const fault = await remote.inject({ operation: 'listPets', status: 503 })
   const status = await new Promise((resolve, reject) => {
     const request = get(`${petstore.url}/pets`, { headers: petstore.headers })
     request.on('response', (response) => resolve(response.resume().statusCode))
@@ -12,6 +14,12 @@ test('over a socket', async () => {
   })
   expect(status).toBe(503)
   expect(petstore.requests[0].code).toBe('injected_fault')
+  jest.useFakeTimers()
+  expect(await remote.requests).toEqual(petstore.requests)
+  await expect(remote.waitForRequests(1, { matching: () => false, timeout: 60 })).rejects.toThrow()
+  jest.useRealTimers()
+  expect(await fault.hits).toBe(1)
+  await remote.verify()
   await petstore.close()
 })
 

@@ -1,6 +1,6 @@
 // What a fake does, in an environment of Vitest, in process and over a socket.
-import { expect, test } from 'vitest'
-import { createPetstore, startPetstore } from 'petstore-server'
+import { expect, test, vi } from 'vitest'
+import { connectPetstore, createPetstore, startPetstore } from 'petstore-server'
 
 const REX = '{"name":"Rex","categoryId":1}'
 
@@ -34,7 +34,17 @@ async function checkAll(petstore, fetch) {
 }
 
 test('over a socket', async () => {
-  await checkAll(await startPetstore({ cors: location.origin }), fetch)
+  const petstore = await startPetstore({ cors: location.origin, controlPort: 0 })
+  const { controlUrl, apiKey } = petstore
+  const remote = connectPetstore({ controlUrl, apiKey })
+  vi.useFakeTimers()
+  const fault = await remote.inject({ operation: 'getPet', status: 503 })
+  await expect(remote.waitForRequests(0, { matching: () => true })).resolves.toEqual([])
+  await expect(remote.waitForRequests(1, { matching: () => true, timeout: 60 })).rejects.toThrow()
+  await expect(remote.verify()).rejects.toThrow('1 fault still to come')
+  await fault.remove()
+  vi.useRealTimers()
+  await checkAll(petstore, fetch)
 })
 
 test('in process', async () => {
