@@ -33,6 +33,15 @@ test('after close(), a petstore on the same port answers the first request', asy
   }
 })
 
+test('a request that is sent right before close() has an outcome', async () => {
+  for (let round = 0; round < 20; round++) {
+    const petstore = await startPetstore()
+    const response = fetch(`${petstore.url}/pets`, petstore).then(({ status }) => status)
+    await petstore.close()
+    assert.ok([200, 'TypeError'].includes(await response.catch(({ name }) => name)))
+  }
+})
+
 test('close() waits for no timer, also while a client keeps its connection', async () => {
   const petstore = await startPetstore()
   await (await fetch(`${petstore.url}/pets`, petstore)).text()
