@@ -13,9 +13,10 @@ const MAX_PENDING_LENGTH = 2 ** 20 // of all pending faults as JSON
 const MAX_INJECTED = 1_000 // whose hits can be asked for over HTTP
 
 interface Pending {
+  readonly id: string
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
   seen: number // requests that matched it, and that no earlier fault applied to
-  hits: number // those that it applied to
+  readonly met: { hits: number } // those that it applied to; outlives the fault
 }
 
 /** Clients of the controls may inject many: all are kept, and a request may draw for each. */
@@ -61,18 +62,19 @@ export class Faults {
   inject(input: unknown): IdentifiedFault {
     checkFault(input)
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
-    const pending = { fault: { ...copyOf(input), times }, seen: 0, hits: 0 }
+    const id = String(this.#lastId + 1)
+    const met = { hits: 0 }
+    const pending = { id, fault: { ...copyOf(input), times }, seen: 0, met }
     checkPending([...this.#pending, pending])
     this.#pending.push(pending)
     this.#decorate()
     this.#lastId++
-    const id = String(this.#lastId)
     const injected = {
       id,
       get hits() {
-        return pending.hits
+        return met.hits
       },
-      remove: () => this.#remove(pending),
+      remove: () => this.#remove(id),
     }
     this.#injected.set(id, injected).delete(String(this.#lastId - MAX_INJECTED))
     return injected
@@ -83,13 +85,13 @@ export class Faults {
     return this.#injected.get(id)
   }
 
-  #remove(pending: Pending): void {
-    this.#pending = this.#pending.filter((one) => one !== pending)
+  #remove(id: string): void {
+    this.#pending = this.#pending.filter((one) => one.id !== id)
   }
 
   /** Copies of the pending faults, with the times that are left. */
   get pending(): PendingFault[] {
-    return this.#pending.map(({ fault, hits }) => ({ ...copyOf(fault), hits }))
+    return this.#pending.map(({ fault, met }) => ({ ...copyOf(fault), ...met }))
   }
 
   appliedTo(head: object): boolean {
@@ -152,9 +154,9 @@ export class Faults {
       const at = pending.seen - (fault.after ?? 0)
       pending.seen++
       if (at < 0 || draw('rate', fault.seed, at) >= (fault.rate ?? 1)) continue
-      pending.hits++
+      pending.met.hits++
       if (fault.times !== 'always') fault.times--
-      if (fault.times === 0) this.#remove(pending)
+      if (fault.times === 0) this.#remove(pending.id)
       return pending
     }
     return undefined
