@@ -150,8 +150,11 @@ test('in Chromium', { skip }, async (t) => {
     for (const [url, key] of sent) assert.equal(key, isApi(url) ? `Bearer ${KEY}` : undefined, url)
     assert.equal(sent.filter(([url]) => isApi(url)).length, 3)
     for (const url of [page.url(), ...sent.map(([url]) => url)]) assert.ok(!url.includes(KEY))
+    await use(...fetchOne('1', { '#fetched': 'Rex' }))
     petstore.replaceKeys(['another-key'])
-    await use(refresh({ '#key-problem': WRONG, '#list': WRONG, '#key[placeholder=""]': '' }))
+    const refused = { '#key-problem': WRONG, '#list': WRONG, '#key[placeholder=""]': '' }
+    await use(refresh({ ...refused, '#fetched:empty': '', '#fetch .outcome': 'Not sent yet' }))
+    await shows(page, { [`${LIST} .outcome`]: '401' })
     await page.goto(`${page.url()}#key=two%20words`)
     await shows(page, { '#key-problem': 'A-Z a-z 0-9', '#list': NO_KEY })
   })
@@ -160,25 +163,50 @@ test('in Chromium', { skip }, async (t) => {
     const { url } = await start(t, { apiKeys: undefined, storePerKey: true, pets: DEMO_PETS })
     const open = () => chromium.open(t, new URL(url).origin)
     const [first, second] = [await open(), await open()]
-    const madeUp = { '#key-state': /Yours is \d+-\d+-\d+-\d+\./ }
+    const madeUp = { '#key-state code': /^([bfhkmqrswy][2-9]){5}$/ } // which can be dictated
     for (const page of [first, second]) await shows(page, { '#count': /^12 /, ...madeUp })
     await does(first, MOUSE, ...add('Tom', '7', { '#count': /^13 / }))
     for (const page of [first, second]) await page.reload()
     await shows(first, { '#count': /^13 / })
     await shows(second, { '#count': /^12 / })
-    const say = { '#key-state': 'Each key has its own store. ' }
-    const ada = giveKey({ '#count': /^12 /, '#key-state': 'Yours is ada-' }, 'ada-lovelace-1')
+    const say = { '#key-state': 'Another key is another store' }
+    const ofAda = { '#key-state code': /^ada-lovelace-1$/, ...say }
+    const ada = giveKey({ '#count': /^12 /, ...ofAda }, 'ada-lovelace-1')
     await does(first, MOUSE, ...ada, ...add('Tom', '7', { '#count': /^13 / }))
     await second.goto(`${second.url()}?KEY=ada-lovelace-1#add`)
     await shows(second, { '#count': /^13 / })
     assert.equal(second.url(), new URL('/', url).href)
-    const seen = { '#key-problem': '8 to 256 characters', '#count': /^13 /, ...say }
-    await does(second, MOUSE, ...giveKey(seen, 'ada'))
+    await does(second, MOUSE, ...add('Rex', '7', { '#count': /^14 / }), ...fetchOne('1', {}))
+    await shows(second, { '#fetched': 'Rex' })
+    const seen = { '#key-problem': '8 to 256 characters', '#list': NO_KEY, '#count:empty': '' }
+    const left = { '#added:empty': '', '#fetched:empty': '', '.console dl:empty': '' }
+    await does(second, MOUSE, ...giveKey({ ...seen, ...left }, 'ada'))
+    const shown = second.locator('.action :is(td, pre:not(.curl))', { hasText: /Tom|Rex/ })
+    assert.equal(await shown.count(), 0)
     await chromium.check(second, 'refused')
+    await does(second, MOUSE, press('#list button', { '#count': /^14 /, ...ofAda }))
     await second.goto(`${second.url()}#key=two%20words`) // not a store that nobody asked for
     await shows(second, { '#key-problem': 'A-Z a-z 0-9', '#list': NO_KEY })
     await second.reload() // the tab has the key that it had
-    await shows(second, { '#count': /^13 / })
+    await shows(second, { '#count': /^14 / })
+  })
+
+  await t.test('on a phone a key is on one line, its buttons too, no line is cut', async (t) => {
+    const { url } = await start(t, { apiKeys: undefined, storePerKey: true, pets: DEMO_PETS })
+    const viewport = { width: 390, height: 844 }
+    const page = await chromium.open(t, new URL(url).origin, { viewport })
+    await page.goto(`${page.url()}#key=ada-lovelace-the-first-1`)
+    await shows(page, { '#count': /^12 /, '#key-state code': /^ada-lovelace-the-first-1$/ })
+    const linesOf = (selector: string) =>
+      page.evaluate<number>(`(([element]) => element.getBoundingClientRect().height /
+        parseFloat(getComputedStyle(element).lineHeight))($$('${selector}'))`)
+    await page.evaluate('window.$$ = (selector) => document.querySelectorAll(selector)')
+    assert.equal(Math.round((await linesOf('#key-state code')) * 10), 10)
+    assert.equal(Math.round((await linesOf(`${LIST} pre:not(.curl)`)) * 10), 160)
+    const tops = await page.evaluate<number[]>(
+      `Array.from($$('#key-form button'), ({ offsetTop }) => offsetTop)`,
+    )
+    assert.deepEqual(tops, [tops[0], tops[0]])
   })
 
   await t.test('the commands of empty forms are valid requests', async (t) => {
