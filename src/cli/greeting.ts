@@ -56,7 +56,12 @@ export function greeting(launched: Launched, isTTY = false): string {
   const { hasGeneratedKey } = options
   let addresses = `Petstore ${VERSION} listens on ${url}\n`
   if (controlUrl) addresses += `Its test controls listen on ${controlUrl}\n`
-  for (const one of networkUrls(bound)) addresses += `On the network: ${one}\n`
+  const network = networkUrls(bound)
+  if (keyCores) {
+    addresses += whiteboard(network.length > 0 ? network : [url], options.page)
+  } else {
+    for (const one of network) addresses += `On the network: ${one}\n`
+  }
   for (const one of networkUrls(boundControls)) addresses += `Its controls on the network: ${one}\n`
   if (!isTTY && !hasGeneratedKey) return addresses
   const key = hasGeneratedKey ? apiKey : '$KEY'
@@ -73,6 +78,18 @@ export function greeting(launched: Launched, isTTY = false): string {
 
 Pets in ${petsIn(launched)}. Ctrl-C stops the server.
 `
+}
+
+/** For the class: each address of the page, with that of the API next to it. */
+function whiteboard(urls: readonly string[], hasPage: boolean): string {
+  const lines = urls.map((url) => {
+    const page = hasPage ? `${new URL('/', url)} (page), ` : ''
+    return `On the whiteboard: ${page}${url} (API)\n`
+  })
+  if (urls.every(isLoopback)) {
+    lines.push('Only this machine reaches it: --host 0.0.0.0 opens it to the network\n')
+  }
+  return lines.join('')
 }
 
 /** The URLs by which other machines reach what listens on all addresses. */

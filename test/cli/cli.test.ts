@@ -179,6 +179,26 @@ test('the greeting says that each key has a store, where the server gives it one
 
 const NETWORK = ['--host', '0.0.0.0', '--control-host', '0.0.0.0', '--control-port', '0']
 
+test('the greeting of a class has the page and the API for the whiteboard', async (t) => {
+  const boardOf = async (...args: string[]) => {
+    const { process, url } = await serve(t, ['--api-key', KEY, '--store-per-key', ...args])
+    const { text } = process.stderr
+    const lines = Array.from(text.matchAll(/^On the whiteboard: (.*)\n/gm), ([, line]) => line)
+    return { url, text, lines }
+  }
+  const local = await boardOf()
+  assert.deepEqual(local.lines, [`${new URL('/', local.url)} (page), ${local.url} (API)`])
+  assert.match(local.text, /\nOnly this machine reaches it: --host 0\.0\.0\.0 opens it /)
+  const bare = await boardOf('--no-page')
+  assert.deepEqual(bare.lines, [`${bare.url} (API)`])
+  const open = await boardOf(...NETWORK, '--base-path', '/shop')
+  const networks = others.map((some) => `http://${some?.address}:${portOf(open)}`)
+  const expected = networks.map((one) => `${one}/ (page), ${one}/shop (API)`)
+  if (networks.length > 0) assert.deepEqual(open.lines, expected)
+  assert.doesNotMatch(open.text, /^On the network: /m)
+  assert.equal(open.text.includes('Only this machine'), networks.length === 0)
+})
+
 for (const [name, keys, warnings] of [
   ['any key', [], ['a store for any key', 'the test controls']],
   ['a given key', ['--api-key', KEY], ['the test controls']],
