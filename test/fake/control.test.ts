@@ -264,6 +264,18 @@ test('the error of a wait is as docs/faults.md shows it', async () => {
   await delayed
 })
 
+test('the error of verify() is as docs/faults.md shows it', async () => {
+  const petstore = createPetstore()
+  petstore.inject({ operation: 'getPet', status: 503 })
+  petstore.inject({ operation: 'createPet', times: 2, hangUp: true })
+  const create = { method: 'POST', headers: { ...petstore.headers, ...JSON_TYPE }, body: REX }
+  await assert.rejects(petstore.fetch(`${petstore.url}/pets`, create))
+  await petstore.fetch(`${petstore.url}/pets?statsu=sold`, petstore)
+  const blocks = blocksOf('docs/faults.md', 'How do I find what a test left over?')
+  const shown = blocks.find(({ language }) => language === 'text')
+  assert.throws(() => petstore.verify(), { code: 'verify_failed', message: shown?.code })
+})
+
 test('a wait for requests ends with the petstore, and at once after its end', async (t) => {
   const petstore = await start(t)
   await petstore.fetch(`${petstore.url}/pets`, petstore)

@@ -269,6 +269,8 @@ test('the commands for other languages run', async (t) => {
     '[{"id":2,"name":"Tom","categoryId":2}]',
     '{"operation":"createPet","times":2,"status":503,"retryAfter":1,"hits":0}',
     '[{"operation":"createPet","times":2,"status":503,"retryAfter":1,"hits":0}]',
+    '{"hits":0}',
+    '"deprecated"',
     '[]',
     '[{"id":1,"name":"Rex","categoryId":1},{"id":2,"name":"Tom","categoryId":2}]',
   ])
