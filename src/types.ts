@@ -69,6 +69,11 @@ export interface StartOptions extends PetstoreOptions {
   controlPort?: number | undefined
   /** Address that the test controls listen on; `127.0.0.1` by default. */
   controlHost?: string | undefined
+  /**
+   * Key of a teacher: with it, the test controls act on any store, or on all. It is not valid for
+   * the API. With `storePerKey` and `controlPort`; none by default.
+   */
+  teacherKey?: string | undefined
 }
 
 /**

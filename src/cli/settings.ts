@@ -147,6 +147,7 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     help: 'port of the test controls: reset, requests, faults',
   },
   controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
+  teacherKey: { value: 'KEY', help: 'key with which the controls act on any store, or on all' },
 }
 
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {

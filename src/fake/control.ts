@@ -11,6 +11,7 @@ import type { Awaitable, InjectedFault, Pet, Petstore } from '../types.ts'
 import { type Control, CONTROLS, jsonOf, RESPONSES } from './controls.ts'
 import type { IdentifiedFault } from './faults.ts'
 import { FILTERS } from './requests.ts'
+import { listStores, ONLY_TEACHER, type OpenStore, runInStores, splitStores } from './teacher.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */
 interface Unchecked {
@@ -27,16 +28,20 @@ interface Unchecked {
   waitForRequests(count: number, options: object): Promise<unknown>
 }
 
+/** What a request asks for. */
+interface Asked {
+  readonly stores: unknown // which ones the teacher means
+  readonly input: unknown // the JSON in its body; undefined without a body
+  readonly parameters: Readonly<Record<string, unknown>>
+  readonly param: string
+}
+
 /** @param open The petstore that the request acts on. */
-type Task = (open: () => Unchecked, call: Call) => Awaitable<Reply | string | void>
+type Task = (open: () => Unchecked, asked: Asked) => Awaitable<Reply | string | void>
 
-const reset: Task = (open, { body }) => open().reset(body.length === 0 ? undefined : readJson(body))
-
-const add: Task = async (open, { body }) => jsonOf(await open().add(readJson(body)))
-
-const inject: Task = (open, { body }) => {
+const inject: Task = (open, { input }) => {
   const petstore = open()
-  const { id } = petstore.inject(readJson(body))
+  const { id } = petstore.inject(input)
   const headers = ['Location', CONTROLS.fault[1].replace('{id}', id)]
   return { status: 201, headers, body: JSON.stringify(petstore.pendingFaults.at(-1)) }
 }
@@ -53,17 +58,18 @@ const removeFault: Task = (open, { param }) => {
   return fault ? fault.remove() : NO_FAULT
 }
 
-const setGetPetState: Task = (open, { body }) => {
-  open().getPetState = readJson(body)
+const setGetPetState: Task = (open, { input }) => {
+  open().getPetState = input
 }
 
 const list = () => Object.values(CONTROLS).map(([method, path]) => ({ method, path }))
 
 const TASKS: readonly (readonly [Control, Task])[] = [
   [CONTROLS.list, () => JSON.stringify(list())],
-  [CONTROLS.reset, reset],
+  [CONTROLS.stores, () => ONLY_TEACHER],
+  [CONTROLS.reset, (open, { input }) => open().reset(input)],
   [CONTROLS.pets, (open) => jsonOf(open().pets)],
-  [CONTROLS.add, add],
+  [CONTROLS.add, async (open, { input }) => jsonOf(await open().add(input))],
   [CONTROLS.requests, findRequests],
   [CONTROLS.clearRequests, (open) => open().clearRequests()],
   [CONTROLS.faults, (open) => JSON.stringify(open().pendingFaults)],
@@ -76,21 +82,32 @@ const TASKS: readonly (readonly [Control, Task])[] = [
   [CONTROLS.setGetPetState, setGetPetState],
 ]
 
-/** The test controls over HTTP: not logged, and without a key unless each key has a store. */
-export function controlRoutes(open: () => Unchecked): Route[] {
-  return TASKS.map(([control, task]) => routeOf(control, task, open))
+/** All stores that are open. */
+type Stores = () => readonly OpenStore<Unchecked>[]
+
+/**
+ * The test controls over HTTP: not logged, and without a key unless each key has a store.
+ * @param stores For the teacher.
+ */
+export function controlRoutes(open: () => Unchecked, stores?: Stores): Route[] {
+  return TASKS.map(([control, task]) => routeOf(control, task, open, stores))
 }
 
-function routeOf(control: Control, task: Task, open: () => Unchecked): Route {
+function routeOf(control: Control, task: Task, open: () => Unchecked, stores?: Stores): Route {
   const [method, path] = control
-  const hasParameters = control === CONTROLS.requests
+  const run = async (open: () => Unchecked, asked: Asked): Promise<Reply> => {
+    const result = await task(open, asked)
+    if (result === undefined) return { status: 204 }
+    if (typeof result === 'object') return result
+    return { status: method === 'POST' ? 201 : 200, body: result }
+  }
   const handle = async (call: Call): Promise<Reply> => {
     try {
-      if (call.query && !hasParameters) throw misuse('query must be empty')
-      const result = await task(open, call)
-      if (result === undefined) return { status: 204 }
-      if (typeof result === 'object') return result
-      return { status: method === 'POST' ? 201 : 200, body: result }
+      const asked = readCall(control, call)
+      if (!stores && asked.stores !== undefined) return ONLY_TEACHER
+      if (!stores || control === CONTROLS.list) return await run(open, asked)
+      if (control === CONTROLS.stores) return listStores(stores())
+      return await runInStores(asked.stores, stores(), (petstore) => run(() => petstore, asked))
     } catch (error) {
       for (const [known, [status, code = CODES[status]]] of Object.entries(RESPONSES)) {
         if (hasCode(error, known)) return errorReply(status, code, messageOf(error))
@@ -99,6 +116,24 @@ function routeOf(control: Control, task: Task, open: () => Unchecked): Route {
     }
   }
   return { method, path, operation: path, handle, scope: 'base' } // the operation is never shown
+}
+
+const NEEDS_BODY: readonly Control[] = [CONTROLS.add, CONTROLS.inject, CONTROLS.setGetPetState]
+
+function readCall(control: Control, { body, query, param }: Call): Asked {
+  const { stores: inQuery, ...parameters } = readQuery(query)
+  const hasParameters = control === CONTROLS.requests || Object.keys(parameters).length === 0
+  if (!hasParameters) throw misuse('query must be empty')
+  const json = body.length > 0 || NEEDS_BODY.includes(control) ? readJson(body) : undefined
+  const { stores = inQuery, input } = splitStores(control, json)
+  return { stores, input, parameters, param }
+}
+
+function readQuery(query: string): Record<string, unknown> {
+  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
+  const given: Record<string, unknown> = Object.fromEntries(pairs)
+  if (pairs.length > Object.keys(given).length) throw misuse('query must name each parameter once')
+  return given
 }
 
 function readJson(body: Buffer): unknown {
@@ -116,12 +151,9 @@ const PARAMETERS = {
 const DIGITS = /^(?:0|[1-9]\d{0,15})$/
 const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
 
-async function findRequests(open: () => Unchecked, { query }: Call): Promise<string> {
-  const pairs = Array.from(new URLSearchParams(query), ([name, text]) => [name, read(name, text)])
-  const given: Record<string, unknown> = Object.fromEntries(pairs)
-  if (pairs.length > Object.keys(given).length) throw misuse('query must name each parameter once')
-  checkMembers('query', given, PARAMETERS)
-  const { count = 0, wait, ...filters } = given
+async function findRequests(open: () => Unchecked, { parameters }: Asked): Promise<string> {
+  checkMembers('query', parameters, PARAMETERS)
+  const { count = 0, wait, ...filters }: Record<string, unknown> = { ...parameters }
   const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
   const found = await open().waitForRequests(Number(count), { ...filters, timeout })
   return JSON.stringify(found)

@@ -12,6 +12,7 @@ export type Control = readonly [method: Route['method'], path: string]
 /** The test controls: the addresses that the server serves and connectPetstore() calls. */
 export const CONTROLS = {
   list: ['GET', '/'],
+  stores: ['GET', '/stores'],
   reset: ['POST', '/reset'],
   pets: ['GET', '/pets'],
   add: ['POST', '/pets'],

@@ -33,7 +33,7 @@ const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
 type Filters = readonly (readonly [name: string, value: unknown])[]
 type Matching = WaitOptions['matching']
-type Entry = Readonly<{ request: RecordedRequest; size: number }>
+type Entry = Readonly<{ request: RecordedRequest; size: number; ended: number }>
 
 /** The latest requests, limited in number and in size. */
 export class RequestRecorder {
@@ -59,6 +59,16 @@ export class RequestRecorder {
 
   get requests(): RecordedRequest[] {
     return this.#find(() => true)
+  }
+
+  /** How many requests have ended; the status of the latest one, and when it ended (ISO 8601). */
+  get summary(): { requests: number; lastStatus: number | null; since: string | null } {
+    let latest: Entry | undefined
+    for (const entry of this.#requests.values()) {
+      if (entry && entry.ended >= (latest?.ended ?? 0)) latest = entry
+    }
+    const since = latest ? new Date(latest.ended).toISOString() : null
+    return { requests: this.#count, lastStatus: latest?.request.status ?? null, since }
   }
 
   clear(): void {
@@ -154,7 +164,7 @@ export class RequestRecorder {
       violations,
     }
     const size = JSON.stringify(request).length
-    this.#requests.set(head, { request, size })
+    this.#requests.set(head, { request, size, ended: Date.now() })
     this.#count++
     this.#grow(size)
     this.#dropOldest(this.maxRequests, MAX_BYTES)

@@ -18,9 +18,12 @@ export class Keyring {
   firstKey = ''
   // By digest, so that the time of a look-up tells nothing about a key.
   readonly #entries = new Map<string, { readonly key: Buffer; readonly index: number }>()
+  readonly #reservedKey: string
   #redact = redactor([])
 
-  constructor(keys: readonly string[], isAnyKeyValid = false) {
+  /** @param reservedKey Is redacted like the others, and never valid. */
+  constructor(keys: readonly string[], isAnyKeyValid = false, reservedKey = '') {
+    this.#reservedKey = reservedKey
     this.replace(keys)
     this.isAnyKeyValid = isAnyKeyValid // which replace() has cleared
   }
@@ -34,7 +37,7 @@ export class Keyring {
       const digest = digestOf(key)
       if (!this.#entries.has(digest)) this.#entries.set(digest, { key: Buffer.from(key), index })
     }
-    this.#redact = redactor(keys)
+    this.#redact = redactor([...keys, this.#reservedKey].filter((key) => key !== ''))
   }
 
   /** Replaces every key of the list in a text with `[key]`. */
@@ -48,6 +51,16 @@ export class Keyring {
     return index ?? (isApiKey(token) ? 'invalidToken' : 'malformedToken')
   }
 
+  /** Whether an `Authorization` header has the reserved key. */
+  isReserved(authorization?: string): boolean {
+    return this.#isReservedKey(tokenOf(authorization))
+  }
+
+  #isReservedKey(token: string): boolean {
+    if (this.#reservedKey === '') return false
+    return timingSafeEqual(Buffer.from(digestOf(token)), Buffer.from(digestOf(this.#reservedKey)))
+  }
+
   isValid(token: string): boolean {
     return this.#indexOf(token) !== undefined
   }
@@ -59,7 +72,7 @@ export class Keyring {
   }
 
   #indexOf(token: string): number | undefined {
-    if (this.isAnyKeyValid) return isApiKey(token) ? 0 : undefined
+    if (this.isAnyKeyValid) return isApiKey(token) && !this.#isReservedKey(token) ? 0 : undefined
     const entry = this.#entries.get(digestOf(token))
     const isEqual = entry && timingSafeEqual(entry.key, Buffer.from(token))
     return isEqual ? entry.index : undefined

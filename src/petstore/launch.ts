@@ -2,6 +2,7 @@ import { refuse } from '../api/errors.ts'
 import { routes } from '../api/routes.ts'
 import { controlRoutes, isFromWebPage } from '../fake/control.ts'
 import { RequestRecorder } from '../fake/requests.ts'
+import type { OpenStore } from '../fake/teacher.ts'
 import { openSnapshotStore } from '../files/snapshot-store.ts'
 import { messageOf } from '../guards.ts'
 import { isLoopback } from '../http/addresses.ts'
@@ -9,7 +10,7 @@ import { Keyring } from '../http/bearer.ts'
 import type { RequestHead, Service } from '../http/dispatch.ts'
 import { Limits } from '../http/limits.ts'
 import { openLog } from '../http/log.ts'
-import { createRouter } from '../http/router.ts'
+import { createRouter, type Route } from '../http/router.ts'
 import { HttpServer } from '../http/server.ts'
 import { type AnyStore, MemoryStore, type Report } from '../pets/store.ts'
 import { userStore } from '../pets/user-store.ts'
@@ -101,7 +102,7 @@ async function listen(setup: Setup, limits: Limits, report: Report): Promise<Par
 
 function makeSetup(options: Options): Setup {
   const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
-  const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey)
+  const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey, options.teacherKey)
   return { options, keyring, log: openLog(log, logStream, keyring.redact) }
 }
 
@@ -163,16 +164,11 @@ async function startControls(parts: Parts, limits: Limits) {
   if (controlPort === undefined) return undefined
   let isOnLoopback = true // until the address is known
   const petstore = new PetstoreHandle(parts)
-  // With `keyCores`, a control acts on the store that the key has once the body has come.
-  const open = (key?: string) => (key === undefined ? petstore : petstore.of(key))
-  const serviceOf = (key?: string): Service => ({
-    router: createRouter(
-      controlRoutes(() => open(key)),
-      '',
-      CONTROLS,
-    ),
+  const serviceOf = (routes: Route[]): Service => ({
+    router: createRouter(routes, '', CONTROLS),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
+      if (keyring.isReserved(headers.authorization)) return undefined // the teacher's
       return keyCores && keyring.authorize(headers.authorization)
     },
     cors: [],
@@ -180,10 +176,30 @@ async function startControls(parts: Parts, limits: Limits) {
     refuse,
     onBug: core.service.onBug,
   })
-  const serviceFor = ({ headers }: RequestHead) =>
-    keyCores && serviceOf(keyring.keyIn(headers.authorization))
-  const server = makeServer(parts, { ...serviceOf(), serviceFor }, limits)
+  // With `keyCores`, a control acts on the store that the key has once the body has come.
+  const serviceFor = ({ headers: { authorization } }: RequestHead) => {
+    const key = keyring.keyIn(authorization)
+    if (keyCores && key !== undefined) return serviceOf(controlRoutes(() => petstore.of(key)))
+    if (!keyCores || !keyring.isReserved(authorization)) return undefined
+    return serviceOf(
+      controlRoutes(
+        () => petstore,
+        () => storesOf(parts, keyCores),
+      ),
+    )
+  }
+  const service = serviceOf(controlRoutes(() => petstore))
+  const server = makeServer(parts, { ...service, serviceFor }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
   return { bound, server }
+}
+
+/** The stores that are open, for the teacher. */
+function storesOf(parts: Parts, keyCores: KeyCores): OpenStore<PetstoreHandle>[] {
+  return keyCores.open.map(({ number, key, keyStart, core }) => {
+    const pets = core.context.store.size
+    const summary = { number, keyStart, pets, ...core.recorder.summary }
+    return { summary, petstore: new PetstoreHandle(parts, { key, core }) }
+  })
 }

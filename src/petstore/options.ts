@@ -7,6 +7,7 @@ import type { Parsed } from '../pets/json.ts'
 import { validateInitialPets } from '../pets/pet.ts'
 import {
   BOOLEAN,
+  check,
   checkMembers,
   DELAY,
   integer,
@@ -18,7 +19,7 @@ import {
 import { type Rule, rule, withCode } from '../rules.ts'
 import type { PetstoreOptions, StartOptions } from '../types.ts'
 
-type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort'
+type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort' | 'teacherKey'
 type Complete<T> = { [K in keyof T]-?: NonNullable<T[K]> }
 export type Options = StartOptions &
   Complete<Omit<StartOptions, NoDefault>> & { hasGeneratedKey: boolean }
@@ -118,6 +119,7 @@ export const RULES: Rules<StartOptions> = {
   unref: BOOLEAN,
   controlPort: PORT,
   controlHost: HOST,
+  teacherKey: { ...rule(KEY_MUST_BE, isString, isApiKey), isSecret: true },
 }
 
 const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
@@ -129,11 +131,28 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
     throw misuse('snapshot (--snapshot) must be left out with storePerKey (--store-per-key)')
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
+  checkTeacherKey(given)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomUUID()]
   const hasGeneratedKey = given.apiKeys === undefined
   const pets = petsOrThrow(validateInitialPets(given.pets ?? []))
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }
+}
+
+function checkTeacherKey({ teacherKey, storePerKey, controlPort, apiKeys }: StartOptions): void {
+  if (apiKeys !== undefined) checkApiKeys(apiKeys, teacherKey)
+  if (teacherKey === undefined) return
+  const name = 'teacherKey (--teacher-key)'
+  if (!storePerKey) throw misuse(`${name} must be given with storePerKey (--store-per-key)`)
+  if (controlPort === undefined)
+    throw misuse(`${name} must be given with controlPort (--control-port)`)
+}
+
+/** Throws unless all are keys, and none of them is the teacher's. */
+export function checkApiKeys(apiKeys: readonly string[], teacherKey?: string): void {
+  check('apiKeys', apiKeys, CREATE_RULES.apiKeys)
+  if (teacherKey === undefined || !apiKeys.includes(teacherKey)) return
+  throw misuse('teacherKey (--teacher-key) must be none of the API keys')
 }
 
 /** The pets; throws an error that names the first invalid one. */

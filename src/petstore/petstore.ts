@@ -16,7 +16,7 @@ import type { Fault, GetPetState, InjectedFault, PendingFault, Petstore } from '
 import type { RecordedRequest } from '../types.ts'
 import { closeCore, type Core, type Setup } from './core.ts'
 import type { KeyCores } from './key-cores.ts'
-import { type Options, petsOrThrow, RULES } from './options.ts'
+import { checkApiKeys, type Options, petsOrThrow, RULES } from './options.ts'
 
 /** What a petstore is put together from. URLs are as bound, such as http://0.0.0.0:8080/v1. */
 export interface Parts extends Setup {
@@ -162,7 +162,7 @@ export class PetstoreHandle implements Petstore {
   }
 
   readonly replaceKeys = (apiKeys: readonly string[]): void => {
-    check('apiKeys', apiKeys, RULES.apiKeys)
+    checkApiKeys(apiKeys, this.#parts.options.teacherKey)
     this.#parts.keyring.replace(apiKeys)
     this.#parts.keyCores?.closeInvalid()
   }

@@ -57,7 +57,7 @@ type Setting = readonly [mustBe: string, good: Record<string, Effect>, bad: read
 const DAY = { 0: starts, 86_400: starts }
 const SECONDS: Setting = ['an integer from 0 to 86400 seconds', DAY, NO_SECONDS]
 const { apiKeys, basePath, controlHost, controlPort, cors, delay, getPetState, host, log } = RULES
-const { maxBody, maxConnections, maxStore, port } = RULES
+const { maxBody, maxConnections, maxStore, port, teacherKey } = RULES
 
 // options.test.ts has every value that the rule of an option rejects.
 const SETTINGS: Record<string, Setting> = {
@@ -105,6 +105,7 @@ const SETTINGS: Record<string, Setting> = {
     [...NO_INTEGERS, '0-01', '5-4', '1-', '-1-2', '1-2-3', '[1, 2]', '1 - 2', '0-600001'],
   ],
   '--control-port': [controlPort.mustBe, { 0: starts }, NO_PORTS],
+  '--teacher-key': [teacherKey.mustBe, {}, ['1234567', 'a'.repeat(257), 'not a key']],
   '--control-host': [controlHost.mustBe, { '0.0.0.0': starts, localhost: starts }, ['[::1]']],
 }
 
@@ -125,7 +126,7 @@ function variableOf(flag: string): string {
 /** Asserts that the flag and its variable reject a text, which they show, in the same words. */
 async function assertRejected(flag: string, text: string, why: string | RegExp): Promise<void> {
   const variable = variableOf(flag)
-  const shown = flag === '--api-key' ? '' : `${JSON.stringify(text)} `
+  const shown = flag.endsWith('-key') ? '' : `${JSON.stringify(text)} `
   const rejections = [[flag, await run([`${flag}=${text}`], { [variable]: '?' })] as const]
   if (text !== '') rejections.push([variable, await run([], { [variable]: text })])
   for (const [given, { status, stdout, stderr }] of rejections) {

@@ -114,7 +114,7 @@ test('GET / lists the controls: each takes its methods and no other', async (t) 
   const { body, headers } = await call('GET', '/')
   assert.equal(headers['cache-control'], 'no-store')
   const listed: { method: string; path: string }[] = JSON.parse(body)
-  const all = `GET / POST /reset GET /pets POST /pets GET /requests DELETE /requests
+  const all = `GET / GET /stores POST /reset GET /pets POST /pets GET /requests DELETE /requests
     GET /faults POST /faults DELETE /faults GET /faults/{id} DELETE /faults/{id}
     GET /verify GET /get-pet PUT /get-pet`
   assert.deepEqual(listed.flatMap(Object.values), words(all))

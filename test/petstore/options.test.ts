@@ -102,7 +102,16 @@ const SOCKET_OPTIONS: Record<string, Option> = {
   unref: BOOLEAN,
   controlPort: integer(0, 65_535),
   controlHost: HOST,
+  // teacher.test.ts has good ones.
+  teacherKey: {
+    mustBe: KEY_RULE,
+    good: [],
+    misshapen: [12_345_678, ['a-teachers-key']],
+    outOfRange: NO_KEYS,
+  },
 }
+
+const SECRETS = ['apiKeys', 'store', 'teacherKey']
 
 /** How a message shows a value: on one line. */
 function show(value: unknown): string {
@@ -125,7 +134,7 @@ async function assertRejected(
 const ALL_OPTIONS = Object.entries({ ...OPTIONS, ...SOCKET_OPTIONS })
 for (const [name, { mustBe, good, misshapen, outOfRange = [] }] of ALL_OPTIONS) {
   const rejects = async (value: unknown, error: 'TypeError' | 'RangeError') => {
-    const shown = name === 'apiKeys' || name === 'store' ? '' : `${show(value)} `
+    const shown = SECRETS.includes(name) ? '' : `${show(value)} `
     const line = `${name} ${shown}must be ${mustBe}`
     let message: string | RegExp = line
     if (name === 'maxStore') message = /^maxStore .*must be .*max-old-space-size/s
