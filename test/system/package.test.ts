@@ -263,7 +263,7 @@ test('the commands for other languages run', async (t) => {
   const { command, printed } = await runCommands(t, LANGUAGES, consumer, strict)
   assert.match(command, /^node_modules\/\.bin\/petstore-server --port 8080 .* --control-port 8081$/)
   const [controls = '', ...others] = printed
-  assert.match(controls, /^\[\{"method":"GET","path":"\/"\},\{"method":"POST","path":"\/reset"\}/)
+  assert.match(controls, /^\[\{"method":"GET","path":"\/"\},.*\{"method":"POST","path":"\/reset"\}/)
   assert.match(others.pop() ?? '', /^\[\{"operation":"listPets","method":"GET",/)
   assert.deepEqual(others, [
     '[{"id":2,"name":"Tom","categoryId":2}]',
@@ -278,26 +278,46 @@ test('the commands for other languages run', async (t) => {
 
 test('the commands for a shared server run', async (t) => {
   const { command, printed } = await runCommands(t, SHARED, '.')
-  assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key /)
+  assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key .* --teacher-key /)
   const luna = '{"id":13,"name":"Luna","categoryId":1}'
   const requests: RecordedRequest[] = JSON.parse(printed.pop() ?? '')
-  const statuses = requests.map(({ status }) => status)
-  assert.deepEqual(statuses, [201, 503, 200])
-  assert.deepEqual(printed, [
+  assert.deepEqual(
+    requests.map(({ status, code }) => [status, code]),
+    [
+      [201, null],
+      [503, 'injected_fault'],
+    ],
+  )
+  const store = (pets: number, status: number) =>
+    `{"number":N,"keyStart":K,"pets":${pets},"requests":1,"lastStatus":${status},"since":S}`
+  const limit = '"code":"rate_limited","message":"Too many requests: wait"'
+  const limits = `{"operation":"*","status":429,"retryAfter":5,${limit},"times":1,"hits":0}`
+  const slow = '{"operation":"*","delay":1500,"times":"always","hits":0}'
+  const shown = printed.map((line) =>
+    line
+      .replace(/"number":\d/, '"number":N')
+      .replace(/"(keyStart|since)":"[^"]+"/g, (_, name) =>
+        name === 'since' ? '"since":S' : '"keyStart":K',
+      ),
+  )
+  assert.deepEqual(shown, [
     luna,
+    '[]',
+    `[${store(13, 201)},`,
+    `${store(12, 200)}]`,
     '{"operation":"listPets","status":503,"times":1,"hits":0}',
     '{"code":"injected_fault","message":"A test asked for this fault","status":503}',
-    '[{"id":1,"name":"Rex","categoryId":1,"status":"available"}]',
-    `[${luna}]`,
-    '[]',
-    '{"operation":"*","status":429,"retryAfter":5,"times":1,"hits":0}',
-    '{"operation":"*","delay":1500,"times":"always","hits":0}',
+    `{"0":${limits},`,
+    `"1":${limits}}`,
+    '{"code":"rate_limited","message":"Too many requests: wait","status":429}',
+    `{"0":${slow},`,
+    `"1":${slow}}`,
   ])
 })
 
 test('no other command is in these documents, except that of the image', () => {
   const [, image, ...shared] = blocksOf('sh', SHARED)
-  assert.match(image ?? '', /^docker run .* petstore-server \\\n/)
+  assert.match(image ?? '', /^docker run .* petstore-server --demo .*\\\n/)
   assert.equal(shared.length, 1)
   assert.equal(blocksOf('sh', LANGUAGES).length, 2)
 })
