@@ -101,6 +101,11 @@ export class Faults {
   /** Drops the pending faults. Ends all delays, and hangs up on the requests that faults delay. */
   clear(): void {
     this.#pending = []
+    this.endDelays()
+  }
+
+  /** Ends all delays, and hangs up on the requests that faults delay. Keeps the pending faults. */
+  endDelays(): void {
     this.#delays.endAll('cleared')
   }
 

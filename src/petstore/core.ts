@@ -96,10 +96,10 @@ function reports(
   return { onBegin, onEnd }
 }
 
-/** Ends every delay and every wait, and closes the store. Its pets can still be read. */
+/** Ends every delay and every wait, and closes the store. What it holds can still be read. */
 export function closeCore({ context, faults, recorder }: Core): Awaitable<void> {
   context.state = 'closed'
-  faults.clear()
+  faults.endDelays()
   recorder.endWaits()
   return context.store.close()
 }

@@ -374,7 +374,8 @@ for (const end of ['close', 'reset', 'clearFaults'] as const) {
       await petstore[end]()
       for (const seen of await Promise.all(delayed))
         assert.match(seen, /^fetch failed: (UND_ERR_SOCKET|ECONNRESET)$/)
-      assert.deepEqual([petstore.pendingFaults, petstore.pets], [[], []])
+      assert.deepEqual(petstore.pets, [])
+      assert.equal(petstore.pendingFaults.length, end === 'close' ? 1 : 0) // for verify()
       if (end === 'reset') assert.deepEqual(petstore.requests, []) // those in flight neither
       if (end !== 'close') assert.equal(await list(), '200 - []')
     })
