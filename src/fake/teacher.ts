@@ -4,8 +4,9 @@ import type { Reply } from '../http/respond.ts'
 import { check, integer, misuse, orElse } from '../rules.ts'
 import { type Control, CONTROLS } from './controls.ts'
 
-/** A store that is open, as GET /stores shows it. */
-export interface StoreSummary {
+/** A store that is open: its petstore, and what GET /stores shows. */
+export interface OpenStore<P> {
+  readonly petstore: P
   /** The `key` of its requests, and of the lines of the log. */
   readonly number: number
   /** What its key begins with, where any key is valid; null with configured keys. */
@@ -17,11 +18,6 @@ export interface StoreSummary {
   readonly lastStatus: number | null
   /** When that request ended; null without one. */
   readonly since: string | null
-}
-
-export interface OpenStore<P> {
-  readonly summary: StoreSummary
-  readonly petstore: P
 }
 
 export const ONLY_TEACHER: Reply = errorReply(
@@ -52,7 +48,7 @@ export function splitStores(control: Control, body: unknown): { stores?: unknown
 
 /** One store a line. */
 export function listStores(open: readonly OpenStore<unknown>[]): Reply {
-  const lines = open.map(({ summary }) => JSON.stringify(summary))
+  const lines = open.map(({ petstore: _, ...shown }) => JSON.stringify(shown))
   return { status: 200, body: `[${lines.join(',\n')}]` }
 }
 
@@ -66,7 +62,7 @@ export async function runInStores<P>(
   run: (petstore: P) => Promise<Reply>,
 ): Promise<Reply> {
   check('stores', stores, STORES)
-  const chosen = open.filter(({ summary }) => stores === 'all' || stores === summary.number)
+  const chosen = open.filter(({ number }) => stores === 'all' || stores === number)
   const replies = await Promise.all(chosen.map(({ petstore }) => run(petstore)))
   const [first] = replies
   if (!first) return stores === 'all' ? NONE_OPEN : NO_STORE
@@ -75,6 +71,25 @@ export async function runInStores<P>(
   const { status, body } = first
   if (body === undefined) return { status }
   if (stores !== 'all') return { status, body } // no Location: the id is the store's
-  const members = chosen.map(({ summary }, at) => `"${summary.number}":${replies[at]?.body}`)
+  const members = chosen.map(({ number }, at) => `"${number}":${replies[at]?.body}`)
   return { status, body: `{${members.join(',\n')}}` }
+}
+
+/** As much of each key as tells it from the others: 4 characters or more, and never all. */
+export function startsOf(keys: readonly string[]): Map<string, string> {
+  const sorted = [...keys].sort()
+  const starts = new Map<string, string>()
+  for (const [at, key] of sorted.entries()) {
+    const neighbours = [sorted[at - 1] ?? '', sorted[at + 1] ?? '']
+    const alike = neighbours.map((other) => commonLength(key, other))
+    const length = Math.max(4, ...alike.map((common) => common + 1))
+    starts.set(key, key.slice(0, Math.min(length, key.length - 1)))
+  }
+  return starts
+}
+
+function commonLength(one: string, other: string): number {
+  let length = 0
+  while (length < one.length && one[length] === other[length]) length++
+  return length
 }

@@ -8,14 +8,6 @@ import { closeCore, type Core, makeCore, type Setup } from './core.ts'
 /** Bytes counted for a store in addition to its pets. */
 const STORE_OVERHEAD = 16 * 2 ** 10
 
-/** The store of a key, and its number: that of its requests. */
-export interface OpenCore {
-  readonly number: number
-  readonly key: string
-  readonly keyStart: string | null // null with configured keys
-  readonly core: Core
-}
-
 /** With `storePerKey`, the core of each key, opened on first use. Their stores share `maxStore`. */
 export class KeyCores implements Budget {
   readonly maxBytes: number
@@ -44,16 +36,9 @@ export class KeyCores implements Budget {
     return size
   }
 
-  /** Those that are open, by number. */
-  get open(): OpenCore[] {
-    const starts = startsOf([...this.#cores.keys()])
-    const { isAnyKeyValid } = this.#setup.keyring
-    const all = Array.from(this.#cores, ([key, core]) => {
-      const number = core.service.authorize({ authorization: `Bearer ${key}` }, 'GET')
-      const keyStart = isAnyKeyValid ? (starts.get(key) ?? null) : null
-      return { number: Number(number), key, keyStart, core }
-    })
-    return all.sort((a, b) => a.number - b.number)
+  /** Those that are open, by key. */
+  get open(): ReadonlyMap<string, Core> {
+    return this.#cores
   }
 
   has(key: string): boolean {
@@ -126,23 +111,4 @@ export class KeyCores implements Budget {
       }
     }
   }
-}
-
-/** As much of each key as tells it from the others: 4 characters or more, and never all. */
-function startsOf(keys: readonly string[]): Map<string, string> {
-  const sorted = [...keys].sort()
-  const starts = new Map<string, string>()
-  for (const [at, key] of sorted.entries()) {
-    const neighbours = [sorted[at - 1] ?? '', sorted[at + 1] ?? '']
-    const alike = neighbours.map((other) => commonLength(key, other))
-    const length = Math.max(4, ...alike.map((common) => common + 1))
-    starts.set(key, key.slice(0, Math.min(length, key.length - 1)))
-  }
-  return starts
-}
-
-function commonLength(one: string, other: string): number {
-  let length = 0
-  while (length < one.length && one[length] === other[length]) length++
-  return length
 }

@@ -2,7 +2,7 @@ import { refuse } from '../api/errors.ts'
 import { routes } from '../api/routes.ts'
 import { controlRoutes, isFromWebPage } from '../fake/control.ts'
 import { RequestRecorder } from '../fake/requests.ts'
-import type { OpenStore } from '../fake/teacher.ts'
+import { type OpenStore, startsOf } from '../fake/teacher.ts'
 import { openSnapshotStore } from '../files/snapshot-store.ts'
 import { messageOf } from '../guards.ts'
 import { isLoopback } from '../http/addresses.ts'
@@ -195,11 +195,16 @@ async function startControls(parts: Parts, limits: Limits) {
   return { bound, server }
 }
 
-/** The stores that are open, for the teacher. */
-function storesOf(parts: Parts, keyCores: KeyCores): OpenStore<PetstoreHandle>[] {
-  return keyCores.open.map(({ number, key, keyStart, core }) => {
+/** The stores that are open, by number, for the teacher. */
+function storesOf(parts: Parts, { open }: KeyCores): OpenStore<PetstoreHandle>[] {
+  const starts = parts.keyring.isAnyKeyValid ? startsOf([...open.keys()]) : undefined
+  const stores = Array.from(open, ([key, core]) => {
+    // As the requests of the key are numbered.
+    const number = Number(core.service.authorize({ authorization: `Bearer ${key}` }, 'GET'))
+    const keyStart = starts?.get(key) ?? null
     const pets = core.context.store.size
-    const summary = { number, keyStart, pets, ...core.recorder.summary }
-    return { summary, petstore: new PetstoreHandle(parts, { key, core }) }
+    const petstore = new PetstoreHandle(parts, { key, core })
+    return { petstore, number, keyStart, pets, ...core.recorder.summary }
   })
+  return stores.sort((a, b) => a.number - b.number)
 }
