@@ -2,13 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import { URLSearchParams } from 'node:url'
 import { CODES, errorReply } from '../api/errors.ts'
-import { hasCode, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import type { Call, Route } from '../http/router.ts'
 import { checkMembers, integer, isNumber, misuse, rule } from '../rules.ts'
 import { parseJsonBytes } from '../pets/json.ts'
 import type { Awaitable, InjectedFault, Pet, Petstore } from '../types.ts'
-import { type Control, CONTROLS, jsonOf, RESPONSES } from './controls.ts'
+import { type Control, CONTROLS, jsonOf, responseTo } from './controls.ts'
 import type { IdentifiedFault } from './faults.ts'
 import { FILTERS } from './requests.ts'
 import { listStores, ONLY_TEACHER, type OpenStore, runInStores, splitStores } from './teacher.ts'
@@ -109,10 +108,7 @@ function routeOf(control: Control, task: Task, open: () => Unchecked, stores?: S
       if (control === CONTROLS.stores) return listStores(stores())
       return await runInStores(asked.stores, stores(), (petstore) => run(() => petstore, asked))
     } catch (error) {
-      for (const [known, [status, code = CODES[status]]] of Object.entries(RESPONSES)) {
-        if (hasCode(error, known)) return errorReply(status, code, messageOf(error))
-      }
-      throw error // a bug
+      return responseTo(error)
     }
   }
   return { method, path, operation: path, handle, scope: 'base' } // the operation is never shown

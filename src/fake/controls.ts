@@ -1,5 +1,6 @@
-import { CODES, type Status } from '../api/errors.ts'
-import { isRecord } from '../guards.ts'
+import { errorReply } from '../api/errors.ts'
+import { hasCode, isRecord, messageOf } from '../guards.ts'
+import type { Reply } from '../http/respond.ts'
 import type { Route } from '../http/router.ts'
 import { parseJson } from '../pets/json.ts'
 import { petJson } from '../pets/pet.ts'
@@ -36,32 +37,34 @@ export function jsonOf(pets: readonly InitialPet[]): string {
   return `[${items.join(',')}]`
 }
 
-/** Status of the response to each error of a petstore, and its code if it is not the usual one. */
-export const RESPONSES: Readonly<Record<PetstoreErrorCode, readonly [Status, code?: string]>> = {
-  invalid_option: [400],
-  invalid_pet: [400, 'invalid_pet'],
-  timeout: [408],
-  verify_failed: [400, 'verify_failed'],
-  storage_failed: [503],
-  outcome_unknown: [503, 'outcome_unknown'],
-  closed: [503, 'not_ready'],
-  store_full: [507],
+/** The response to each error of a petstore, and the class of the error in another process. */
+const RESPONSES: Readonly<
+  Record<PetstoreErrorCode, { status: number; code: string; ErrorClass: typeof Error }>
+> = {
+  invalid_option: { status: 400, code: 'bad_request', ErrorClass: TypeError },
+  invalid_pet: { status: 400, code: 'invalid_pet', ErrorClass: TypeError },
+  verify_failed: { status: 400, code: 'verify_failed', ErrorClass: Error },
+  timeout: { status: 408, code: 'request_timeout', ErrorClass: Error },
+  storage_failed: { status: 503, code: 'storage_failed', ErrorClass: Error },
+  outcome_unknown: { status: 503, code: 'outcome_unknown', ErrorClass: Error },
+  closed: { status: 503, code: 'not_ready', ErrorClass: Error },
+  store_full: { status: 507, code: 'store_full', ErrorClass: RangeError },
 }
 
-const ERROR_CLASSES: Readonly<Record<string, typeof Error>> = {
-  invalid_option: TypeError,
-  invalid_pet: TypeError,
-  store_full: RangeError,
+/** The response to an error of a petstore. Throws any other error: it is a bug. */
+export function responseTo(error: unknown): Reply {
+  const known = Object.entries(RESPONSES).find(([code]) => hasCode(error, code))
+  if (!known) throw error
+  const [, { status, code }] = known
+  return errorReply(status, code, messageOf(error))
 }
 
 /** The error of a petstore that is in a response. @param what Begins the message of any other. */
 export function errorIn(text: string, what: string): Error {
   const parsed = parseJson(text)
   const { code, message } = parsed.ok && isRecord(parsed.value) ? parsed.value : {}
-  for (const [known, [status, own = CODES[status]]] of Object.entries(RESPONSES)) {
-    if (own !== code) continue
-    const ErrorClass = ERROR_CLASSES[known] ?? Error
-    return Object.assign(new ErrorClass(String(message)), { code: known })
-  }
-  return misuse(code === undefined ? what : `${what}: ${code}: ${message}`)
+  const known = Object.entries(RESPONSES).find(([, response]) => response.code === code)
+  if (!known) return misuse(code === undefined ? what : `${what}: ${code}: ${message}`)
+  const [ownCode, { ErrorClass }] = known
+  return Object.assign(new ErrorClass(String(message)), { code: ownCode })
 }
