@@ -35,11 +35,9 @@ interface Asked {
   readonly param: string
 }
 
-/** @param open The petstore that the request acts on. */
-type Task = (open: () => Unchecked, asked: Asked) => Awaitable<Reply | string | void>
+type Task = (petstore: Unchecked, asked: Asked) => Awaitable<Reply | string | void>
 
-const inject: Task = (open, { input }) => {
-  const petstore = open()
+const inject: Task = (petstore, { input }) => {
   const { id } = petstore.inject(input)
   const headers = ['Location', CONTROLS.fault[1].replace('{id}', id)]
   return { status: 201, headers, body: JSON.stringify(petstore.pendingFaults.at(-1)) }
@@ -47,66 +45,77 @@ const inject: Task = (open, { input }) => {
 
 const NO_FAULT = errorReply(404, CODES[404], 'No fault, or none of the latest 1000, has this id')
 
-const getFault: Task = (open, { param }) => {
-  const fault = open().injected(param)
+const getFault: Task = (petstore, { param }) => {
+  const fault = petstore.injected(param)
   return fault ? JSON.stringify({ hits: fault.hits }) : NO_FAULT
 }
 
-const removeFault: Task = (open, { param }) => {
-  const fault = open().injected(param)
+const removeFault: Task = (petstore, { param }) => {
+  const fault = petstore.injected(param)
   return fault ? fault.remove() : NO_FAULT
 }
 
-const setGetPetState: Task = (open, { input }) => {
-  open().getPetState = input
+const setGetPetState: Task = (petstore, { input }) => {
+  petstore.getPetState = input
 }
 
-const list = () => Object.values(CONTROLS).map(([method, path]) => ({ method, path }))
+const findRequests: Task = async (petstore, { parameters }) => {
+  const { count = 0, wait, ...filters } = parameters
+  const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
+  return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
+}
 
+/** What the controls do in a petstore. */
 const TASKS: readonly (readonly [Control, Task])[] = [
-  [CONTROLS.list, () => JSON.stringify(list())],
-  [CONTROLS.stores, () => ONLY_TEACHER],
-  [CONTROLS.reset, (open, { input }) => open().reset(input)],
-  [CONTROLS.pets, (open) => jsonOf(open().pets)],
-  [CONTROLS.add, async (open, { input }) => jsonOf(await open().add(input))],
+  [CONTROLS.reset, (petstore, { input }) => petstore.reset(input)],
+  [CONTROLS.pets, ({ pets }) => jsonOf(pets)],
+  [CONTROLS.add, async (petstore, { input }) => jsonOf(await petstore.add(input))],
   [CONTROLS.requests, findRequests],
-  [CONTROLS.clearRequests, (open) => open().clearRequests()],
-  [CONTROLS.faults, (open) => JSON.stringify(open().pendingFaults)],
+  [CONTROLS.clearRequests, (petstore) => petstore.clearRequests()],
+  [CONTROLS.faults, ({ pendingFaults }) => JSON.stringify(pendingFaults)],
   [CONTROLS.inject, inject],
-  [CONTROLS.clearFaults, (open) => open().clearFaults()],
+  [CONTROLS.clearFaults, (petstore) => petstore.clearFaults()],
   [CONTROLS.fault, getFault],
   [CONTROLS.removeFault, removeFault],
-  [CONTROLS.verify, (open) => open().verify()],
-  [CONTROLS.getPetState, (open) => JSON.stringify(open().getPetState)],
+  [CONTROLS.verify, (petstore) => petstore.verify()],
+  [CONTROLS.getPetState, ({ getPetState }) => JSON.stringify(getPetState)],
   [CONTROLS.setGetPetState, setGetPetState],
 ]
 
-/** All stores that are open. */
-type Stores = () => readonly OpenStore<Unchecked>[]
+/** Does what a request asks for in the petstores that it means. */
+type Act = (asked: Asked, run: (petstore: Unchecked) => Promise<Reply>) => Awaitable<Reply>
 
 /**
  * The test controls over HTTP: not logged, and without a key unless each key has a store.
- * @param stores For the teacher.
+ *
+ * @param open The petstore that a request acts on, once its body has come.
  */
-export function controlRoutes(open: () => Unchecked, stores?: Stores): Route[] {
-  return TASKS.map(([control, task]) => routeOf(control, task, open, stores))
+export function controlRoutes(open: () => Unchecked): Route[] {
+  const act: Act = ({ stores }, run) => (stores === undefined ? run(open()) : ONLY_TEACHER)
+  return [routeOf(CONTROLS.stores, () => ONLY_TEACHER), ...commonRoutes(act)]
 }
 
-function routeOf(control: Control, task: Task, open: () => Unchecked, stores?: Stores): Route {
+/** The same with the key of the teacher, whose requests say in which stores they act. */
+export function teacherRoutes(open: () => readonly OpenStore<Unchecked>[]): Route[] {
+  const act: Act = ({ stores }, run) => runInStores(stores, open(), run)
+  return [routeOf(CONTROLS.stores, () => listStores(open())), ...commonRoutes(act)]
+}
+
+function commonRoutes(act: Act): Route[] {
+  const list = Object.values(CONTROLS).map(([method, path]) => ({ method, path }))
+  const tasks = TASKS.map(([control, task]) => {
+    return routeOf(control, (asked) =>
+      act(asked, async (petstore) => replyOf(control, await task(petstore, asked))),
+    )
+  })
+  return [routeOf(CONTROLS.list, () => ({ status: 200, body: JSON.stringify(list) })), ...tasks]
+}
+
+function routeOf(control: Control, answer: (asked: Asked) => Awaitable<Reply>): Route {
   const [method, path] = control
-  const run = async (open: () => Unchecked, asked: Asked): Promise<Reply> => {
-    const result = await task(open, asked)
-    if (result === undefined) return { status: 204 }
-    if (typeof result === 'object') return result
-    return { status: method === 'POST' ? 201 : 200, body: result }
-  }
   const handle = async (call: Call): Promise<Reply> => {
     try {
-      const asked = readCall(control, call)
-      if (!stores && asked.stores !== undefined) return ONLY_TEACHER
-      if (!stores || control === CONTROLS.list) return await run(open, asked)
-      if (control === CONTROLS.stores) return listStores(stores())
-      return await runInStores(asked.stores, stores(), (petstore) => run(() => petstore, asked))
+      return await answer(readCall(control, call))
     } catch (error) {
       return responseTo(error)
     }
@@ -114,12 +123,18 @@ function routeOf(control: Control, task: Task, open: () => Unchecked, stores?: S
   return { method, path, operation: path, handle, scope: 'base' } // the operation is never shown
 }
 
+function replyOf([method]: Control, result: Reply | string | void): Reply {
+  if (result === undefined) return { status: 204 }
+  if (typeof result === 'object') return result
+  return { status: method === 'POST' ? 201 : 200, body: result }
+}
+
 const NEEDS_BODY: readonly Control[] = [CONTROLS.add, CONTROLS.inject, CONTROLS.setGetPetState]
 
 function readCall(control: Control, { body, query, param }: Call): Asked {
   const { stores: inQuery, ...parameters } = readQuery(query)
-  const hasParameters = control === CONTROLS.requests || Object.keys(parameters).length === 0
-  if (!hasParameters) throw misuse('query must be empty')
+  if (control === CONTROLS.requests) checkMembers('query', parameters, PARAMETERS)
+  else if (Object.keys(parameters).length > 0) throw misuse('query must be empty')
   const json = body.length > 0 || NEEDS_BODY.includes(control) ? readJson(body) : undefined
   const { stores = inQuery, input } = splitStores(control, json)
   return { stores, input, parameters, param }
@@ -146,14 +161,6 @@ const PARAMETERS = {
 
 const DIGITS = /^(?:0|[1-9]\d{0,15})$/
 const DECIMAL = /^(?:0|[1-9]\d{0,2})(?:\.\d{1,3})?$/
-
-async function findRequests(open: () => Unchecked, { parameters }: Asked): Promise<string> {
-  checkMembers('query', parameters, PARAMETERS)
-  const { count = 0, wait, ...filters }: Record<string, unknown> = { ...parameters }
-  const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
-  const found = await open().waitForRequests(Number(count), { ...filters, timeout })
-  return JSON.stringify(found)
-}
 
 /** Null, a number in plain digits, or the text as it is. */
 function read(name: string, text: string): string | number | null {

@@ -1,6 +1,6 @@
 import { refuse } from '../api/errors.ts'
 import { routes } from '../api/routes.ts'
-import { controlRoutes, isFromWebPage } from '../fake/control.ts'
+import { controlRoutes, isFromWebPage, teacherRoutes } from '../fake/control.ts'
 import { RequestRecorder } from '../fake/requests.ts'
 import { type OpenStore, startsOf } from '../fake/teacher.ts'
 import { openSnapshotStore } from '../files/snapshot-store.ts'
@@ -176,19 +176,14 @@ async function startControls(parts: Parts, limits: Limits) {
     refuse,
     onBug: core.service.onBug,
   })
+  const service = serviceOf(controlRoutes(() => petstore))
+  const forTeacher = keyCores && serviceOf(teacherRoutes(() => storesOf(parts, keyCores)))
   // With `keyCores`, a control acts on the store that the key has once the body has come.
   const serviceFor = ({ headers: { authorization } }: RequestHead) => {
-    const key = keyring.keyIn(authorization)
-    if (keyCores && key !== undefined) return serviceOf(controlRoutes(() => petstore.of(key)))
-    if (!keyCores || !keyring.isReserved(authorization)) return undefined
-    return serviceOf(
-      controlRoutes(
-        () => petstore,
-        () => storesOf(parts, keyCores),
-      ),
-    )
+    if (keyring.isReserved(authorization)) return forTeacher
+    const key = keyCores && keyring.keyIn(authorization)
+    return key === undefined ? undefined : serviceOf(controlRoutes(() => petstore.of(key)))
   }
-  const service = serviceOf(controlRoutes(() => petstore))
   const server = makeServer(parts, { ...service, serviceFor }, limits)
   const bound = await server.listen(controlPort, controlHost)
   isOnLoopback = isLoopback(bound)
