@@ -132,6 +132,7 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   const other = NOT_WITH_STORE.find((name) => given[name])
   if (given.store && other) throw misuse(`${other} must be left out with store`)
   checkTeacherKey(given)
+  if (given.apiKeys) checkApiKeys(given.apiKeys, given.teacherKey)
   const members = Object.entries(given).filter(([, value]) => value !== undefined)
   const apiKeys = [randomUUID()]
   const hasGeneratedKey = given.apiKeys === undefined
@@ -139,8 +140,7 @@ export function readOptions(given: StartOptions, rules: Rules<PetstoreOptions>):
   return { ...DEFAULTS, apiKeys, ...Object.fromEntries(members), hasGeneratedKey, pets }
 }
 
-function checkTeacherKey({ teacherKey, storePerKey, controlPort, apiKeys }: StartOptions): void {
-  if (apiKeys !== undefined) checkApiKeys(apiKeys, teacherKey)
+function checkTeacherKey({ teacherKey, storePerKey, controlPort }: StartOptions): void {
   if (teacherKey === undefined) return
   const name = 'teacherKey (--teacher-key)'
   if (!storePerKey) throw misuse(`${name} must be given with storePerKey (--store-per-key)`)
