@@ -12,11 +12,14 @@ type Action = 'written' | 'replaced' | 'written quickly'
  */
 export class Health {
   readonly #files: SnapshotFiles
+  readonly #pets: () => Iterable<string>
   readonly #troubles = new Map<Action, string>() // what was logged of each
   #needsRepair = false
 
-  constructor(files: SnapshotFiles) {
+  /** @param pets Those that the files must have. */
+  constructor(files: SnapshotFiles, pets: () => Iterable<string>) {
     this.#files = files
+    this.#pets = pets
   }
 
   get needsRepair(): boolean {
@@ -24,9 +27,9 @@ export class Health {
   }
 
   /** Puts the files in order if anything failed. */
-  async repairIfNeeded(pets: Iterable<string>): Promise<void> {
+  async repairIfNeeded(): Promise<void> {
     if (!this.#needsRepair) return
-    await this.#files.repair(pets)
+    await this.#files.repair(this.#pets())
     this.#needsRepair = false
   }
 
@@ -34,11 +37,11 @@ export class Health {
    * Repairs at once, before the callers are refused: no restart may show what was refused. If that
    * fails, too, the next use tries again.
    */
-  async onFailure(action: Action, error: unknown, pets: Iterable<string>): Promise<void> {
+  async onFailure(action: Action, error: unknown): Promise<void> {
     if (this.#needsRepair) return
     this.#needsRepair = true
     this.#report('error', action, `cannot be ${action}: ${messageOf(error)}`)
-    await this.repairIfNeeded(pets).catch((why) => {
+    await this.repairIfNeeded().catch((why) => {
       this.#report('error', 'written', `cannot be repaired yet: ${messageOf(why)}`)
     })
   }

@@ -71,7 +71,7 @@ class SnapshotStore implements LocalStore {
 
   constructor(files: SnapshotFiles, memory: MemoryStore) {
     this.#files = files
-    this.#health = new Health(files)
+    this.#health = new Health(files, this.values)
     this.#maxWaitingBytes = Math.max(MAX_BATCH_BYTES, memory.maxBytes / 4)
     this.#memory = memory
   }
@@ -124,7 +124,7 @@ class SnapshotStore implements LocalStore {
   /** Repairs the files if they could not be written. */
   async isWritable(): Promise<boolean> {
     if (this.#health.needsRepair) {
-      const repair = () => this.#health.repairIfNeeded(this.values())
+      const repair = () => this.#health.repairIfNeeded()
       this.#repairing ??= this.#enqueue(repair).finally(() => {
         this.#repairing = undefined
       })
@@ -159,7 +159,7 @@ class SnapshotStore implements LocalStore {
     if (this.#closing) throw new Error('the store is closed')
     this.#batch = undefined
     const done = this.#queue.then(task).catch(async (error) => {
-      await this.#health.onFailure(action, error, this.values())
+      await this.#health.onFailure(action, error)
       throw error
     })
     this.#queue = done.catch(() => {})
@@ -203,13 +203,13 @@ class SnapshotStore implements LocalStore {
   async #append(pets: readonly string[]): Promise<Failure | undefined> {
     let end = Infinity
     try {
-      await this.#health.repairIfNeeded(this.values())
+      await this.#health.repairIfNeeded()
       end = this.#files.journalBytes
       await this.#health.watch(this.#files.append(pets))
       this.#health.onSuccess('written')
       return undefined
     } catch (cause) {
-      await this.#health.onFailure('written', cause, this.values())
+      await this.#health.onFailure('written', cause)
       const reason = this.#files.journalBytes > end ? 'outcome_unknown' : 'storage_failed'
       return { ok: false, reason, cause }
     }
