@@ -5,7 +5,7 @@ import type { Delay, PetstoreErrorCode } from './types.ts'
 /** What a value must be. */
 export interface Rule<T> {
   readonly mustBe: string
-  readonly isSecret?: true // no message shows the value
+  readonly isSecret?: true // see secret()
   isType(value: unknown): value is T // else a TypeError
   isInRange(value: T): boolean // else a RangeError
   detail?(value: T): string // which part is out of range, for the message
@@ -48,6 +48,11 @@ export function orElse<T>({ mustBe, isType, isInRange }: Rule<T>, other: unknown
     isType: (value): value is unknown => value === other || isType(value),
     isInRange: (value) => !isType(value) || isInRange(value),
   }
+}
+
+/** A rule whose messages do not show the value: it is a secret, or one may be in its place. */
+export function secret<T>(rule: Rule<T>): Rule<T> {
+  return { ...rule, isSecret: true }
 }
 
 export function matching(mustBe: string, pattern: RegExp): Rule<string> {

@@ -1,7 +1,7 @@
 import { CODES, errorReply } from '../api/errors.ts'
 import { isRecord } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
-import { check, integer, misuse, orElse } from '../rules.ts'
+import { check, integer, misuse, orElse, secret } from '../rules.ts'
 import { type Control, CONTROLS } from './controls.ts'
 
 /** A store that is open: its petstore, and what GET /stores shows. */
@@ -33,7 +33,7 @@ const NONE_OPEN = errorReply(
 )
 
 const NUMBER = integer(0, 1_000_000, ', the number of a store')
-const STORES = { ...orElse(NUMBER, 'all'), isSecret: true as const } // a key may be in its place
+const STORES = secret(orElse(NUMBER, 'all'))
 
 /** Takes `stores` out of the body of a fault or a reset. */
 export function splitStores(control: Control, body: unknown): { stores?: unknown; input: unknown } {

@@ -9,7 +9,7 @@ import { describeWait, readWaitOptions } from '../fake/requests.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { parseJson, valueOrThrow } from '../pets/json.ts'
 import { petOrThrow, validateInitialPets, validateNewPets } from '../pets/pet.ts'
-import { check, checkMembers, isString, matching, rule, withCode } from '../rules.ts'
+import { check, checkMembers, isString, matching, rule, secret, withCode } from '../rules.ts'
 import { now, request, setTimeout } from '../runtime.ts'
 import type { ConnectOptions, Fault, GetPetState, NewPet, PendingFault, Pet } from '../types.ts'
 import type { Petstore, RecordedRequest, RemoteFault, RemotePetstore } from '../types.ts'
@@ -17,7 +17,7 @@ import { petsOrThrow, RULES } from './options.ts'
 
 const CONNECT_RULES = {
   controlUrl: matching('a URL such as http://127.0.0.1:8081', /^http:\/\/[^/]/),
-  apiKey: { ...rule('a string', isString), isSecret: true as const },
+  apiKey: secret(rule('a string', isString)),
   url: rule('a string', isString),
 }
 const POLL = 50 // milliseconds between two looks at the requests, for `matching`

@@ -16,7 +16,7 @@ import {
   misuse,
   oneOf,
 } from '../rules.ts'
-import { type Rule, rule, withCode } from '../rules.ts'
+import { type Rule, rule, secret, withCode } from '../rules.ts'
 import type { PetstoreOptions, StartOptions } from '../types.ts'
 
 type NoDefault = 'cors' | 'logStream' | 'snapshot' | 'store' | 'controlPort' | 'teacherKey'
@@ -79,20 +79,19 @@ export const CREATE_RULES: Rules<PetstoreOptions> = {
     'empty, or a path such as /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
     /^(?:\/[\w.~-]+)*$/,
   ),
-  apiKeys: {
+  apiKeys: secret({
     mustBe: `a list of keys, each ${KEY_MUST_BE}`,
-    isSecret: true,
     isType: isStrings,
     isInRange: (keys) => keys.length > 0 && keys.every(isApiKey),
     detail: wrongKey,
-  },
+  }),
   pets: rule('an array of NewPet', Array.isArray),
   maxBody: integer(1, 256 * MIB, ', as a setting also 64k or 1m'),
   maxStore: integer(1, Math.floor(HEAP_LIMIT / 2), HEAP_HINT),
-  store: {
-    ...rule(`an object with the functions ${FUNCTIONS.join(', ')}`, hasFunctions(FUNCTIONS)),
-    isSecret: true, // a connection string may be given in its place
-  },
+  // A connection string may be given in its place.
+  store: secret(
+    rule(`an object with the functions ${FUNCTIONS.join(', ')}`, hasFunctions(FUNCTIONS)),
+  ),
   getPetState: oneOf(['deprecated', 'gone']),
   delay: DELAY,
   strict: BOOLEAN,
@@ -119,7 +118,7 @@ export const RULES: Rules<StartOptions> = {
   unref: BOOLEAN,
   controlPort: PORT,
   controlHost: HOST,
-  teacherKey: { ...rule(KEY_MUST_BE, isString, isApiKey), isSecret: true },
+  teacherKey: secret(rule(KEY_MUST_BE, isString, isApiKey)),
 }
 
 const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const
