@@ -41,10 +41,6 @@ export class KeyCores implements Budget {
     return this.#cores
   }
 
-  has(key: string): boolean {
-    return this.#cores.has(key)
-  }
-
   /** Whether there is room for the store of another key. */
   get #hasRoom(): boolean {
     return this.bytes + this.#newBytes <= this.maxBytes

@@ -68,7 +68,7 @@ export class PetstoreHandle implements Petstore {
   #coreOf(key: string): Core {
     const { core, keyCores } = this.#parts
     if (!keyCores) return core
-    if (core.context.state === 'closed' && !keyCores.has(key)) throw closed()
+    if (core.context.state === 'closed' && !keyCores.open.has(key)) throw closed()
     const opened = keyCores.coreOf(key)
     if (opened) return opened
     throw withCode('store_full', new RangeError(ERRORS.noRoomForStore[1]))
