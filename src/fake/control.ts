@@ -104,9 +104,9 @@ export function teacherRoutes(open: () => readonly OpenStore<Unchecked>[]): Rout
 function commonRoutes(act: Act): Route[] {
   const list = Object.values(CONTROLS).map(([method, path]) => ({ method, path }))
   const tasks = TASKS.map(([control, task]) => {
-    return routeOf(control, (asked) =>
-      act(asked, async (petstore) => replyOf(control, await task(petstore, asked))),
-    )
+    const answer = (asked: Asked) =>
+      act(asked, async (petstore) => replyOf(control, await task(petstore, asked)))
+    return routeOf(control, answer)
   })
   return [routeOf(CONTROLS.list, () => ({ status: 200, body: JSON.stringify(list) })), ...tasks]
 }

@@ -21,7 +21,8 @@ const CONNECT_RULES = {
   url: rule('a string', isString),
 }
 const POLL = 50 // milliseconds between two looks at the requests, for `matching`
-const NO_KEY = 1_000_000 // the `key` of no request
+// No request has this key: a wait for it times out at once, with an error that lists what came.
+const NEVER = { key: 1_000_000, count: 1, wait: 0 }
 
 /**
  * Connects to the test controls of a petstore in another process, or on another machine. Nothing
@@ -119,7 +120,7 @@ class RemoteHandle implements RemotePetstore {
         const left = Math.max(0, Math.round(end - now()))
         const found = (await find(left)).filter(matching)
         if (found.length >= count) return found
-        if (left === 0) await this.#find({ key: NO_KEY, count: 1, wait: 0 }) // it times out
+        if (left === 0) await this.#find(NEVER)
         await new Promise((resolve) => setTimeout(resolve, Math.min(left, POLL)))
       }
     } catch (error) {
