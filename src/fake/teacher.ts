@@ -1,5 +1,5 @@
 import { CODES, errorReply } from '../api/errors.ts'
-import { isRecord } from '../guards.ts'
+import { isRecord, messageOf } from '../guards.ts'
 import type { Reply } from '../http/respond.ts'
 import { check, integer, misuse, orElse, secret } from '../rules.ts'
 import { type Control, CONTROLS } from './controls.ts'
@@ -54,7 +54,7 @@ export function listStores(open: readonly OpenStore<unknown>[]): Reply {
 
 /**
  * Runs a control in the stores that `stores` names: the reply of one or, for all, an object of
- * their replies by number. A failure in one store leaves the others as they have become.
+ * their replies by number. A failure in one store does not undo the others.
  */
 export async function runInStores<P>(
   stores: unknown,
@@ -62,17 +62,45 @@ export async function runInStores<P>(
   run: (petstore: P) => Promise<Reply>,
 ): Promise<Reply> {
   check('stores', stores, STORES)
-  const chosen = open.filter(({ number }) => stores === 'all' || stores === number)
-  const replies = await Promise.all(chosen.map(({ petstore }) => run(petstore)))
+  if (stores === 'all') return runInAll(open, run)
+  const store = open.find(({ number }) => stores === number)
+  if (!store) return NO_STORE
+  const { headers: _, ...reply } = await run(store.petstore) // no Location: the id is the store's
+  return reply
+}
+
+async function runInAll<P>(
+  open: readonly OpenStore<P>[],
+  run: (petstore: P) => Promise<Reply>,
+): Promise<Reply> {
+  const failures: { number: number; error: unknown }[] = []
+  const all = open.map(async ({ number, petstore }) => {
+    try {
+      return { number, reply: await run(petstore) }
+    } catch (error) {
+      failures.push({ number, error })
+      return []
+    }
+  })
+  const replies = (await Promise.all(all)).flat()
+  if (failures.length > 0) throw joined(failures, open.length)
   const [first] = replies
-  if (!first) return stores === 'all' ? NONE_OPEN : NO_STORE
-  const failed = replies.find(({ status }) => status >= 400)
-  if (failed) return failed
-  const { status, body } = first
-  if (body === undefined) return { status }
-  if (stores !== 'all') return { status, body } // no Location: the id is the store's
-  const members = chosen.map(({ number }, at) => `"${number}":${replies[at]?.body}`)
+  if (!first) return NONE_OPEN
+  const shown = replies.find(({ reply }) => reply.status >= 400) ?? first
+  const { status, body } = shown.reply
+  if (status >= 400 || body === undefined) return shown.reply
+  const members = replies.map(({ number, reply }) => `"${number}":${reply.body}`)
   return { status, body: `{${members.join(',\n')}}` }
+}
+
+/** The first error. Its message has those of all, unless each store has failed for one reason. */
+function joined(failures: readonly { number: number; error: unknown }[], stores: number): unknown {
+  const [first] = failures
+  const reasons = new Set(failures.map(({ error }) => messageOf(error)))
+  if (reasons.size === 1 && failures.length === stores) return first?.error
+  const lines = failures.map(({ number, error }) => `store ${number}: ${messageOf(error)}`)
+  if (first?.error instanceof Error) first.error.message = lines.join('\n')
+  return first?.error
 }
 
 /** As much of each key as tells it from the others: 4 characters or more, and never all. */

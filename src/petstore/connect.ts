@@ -9,15 +9,15 @@ import { describeWait, readWaitOptions } from '../fake/requests.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { parseJson, valueOrThrow } from '../pets/json.ts'
 import { petOrThrow, validateInitialPets, validateNewPets } from '../pets/pet.ts'
-import { check, checkMembers, isString, matching, rule, secret, withCode } from '../rules.ts'
+import { check, checkMembers, isString, matching, rule, withCode } from '../rules.ts'
 import { now, request, setTimeout } from '../runtime.ts'
 import type { ConnectOptions, Fault, GetPetState, NewPet, PendingFault, Pet } from '../types.ts'
 import type { Petstore, RecordedRequest, RemoteFault, RemotePetstore } from '../types.ts'
-import { petsOrThrow, RULES } from './options.ts'
+import { API_KEY, petsOrThrow, RULES } from './options.ts'
 
 const CONNECT_RULES = {
   controlUrl: matching('a URL such as http://127.0.0.1:8081', /^http:\/\/[^/]/),
-  apiKey: secret(rule('a string', isString)),
+  apiKey: API_KEY,
   url: rule('a string', isString),
 }
 const POLL = 50 // milliseconds between two looks at the requests, for `matching`
@@ -39,6 +39,7 @@ export function connectPetstore(options: ConnectOptions): RemotePetstore {
   checkMembers('options', options, CONNECT_RULES)
   const { controlUrl, apiKey, url } = options
   check('controlUrl', controlUrl, CONNECT_RULES.controlUrl)
+  check('apiKey', apiKey, CONNECT_RULES.apiKey)
   return new RemoteHandle(controlUrl, apiKey, url)
 }
 

@@ -74,6 +74,8 @@ function wrongKey(keys: readonly string[]): string {
   return index < 0 ? 'it is empty' : `item ${index + 1} has ${length} characters`
 }
 
+export const API_KEY: Rule<string> = secret(rule(KEY_MUST_BE, isString, isApiKey))
+
 export const CREATE_RULES: Rules<PetstoreOptions> = {
   basePath: matching(
     'empty, or a path such as /shop/v1: segments of A-Z a-z 0-9 - . _ ~, no slash at the end',
@@ -118,7 +120,7 @@ export const RULES: Rules<StartOptions> = {
   unref: BOOLEAN,
   controlPort: PORT,
   controlHost: HOST,
-  teacherKey: secret(rule(KEY_MUST_BE, isString, isApiKey)),
+  teacherKey: API_KEY,
 }
 
 const NOT_WITH_STORE = ['snapshot', 'storePerKey', 'maxStore'] as const

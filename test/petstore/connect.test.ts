@@ -150,7 +150,9 @@ test('it names the option that is wrong', () => {
   for (const [given, message] of [
     [{ apiKey: KEY }, 'controlUrl is required and must be a URL such as http://127.0.0.1:8081'],
     [{ controlUrl: ':8081', apiKey: KEY }, /^controlUrl ':8081' must be a URL such as http/],
-    [{ controlUrl: 'http://a', apiKey: 12345678 }, 'apiKey must be a string'],
+    [{ controlUrl: 'http://a' }, /^apiKey must be 8 to 256 characters of /],
+    [{ controlUrl: 'http://a', apiKey: 12345678 }, /^apiKey must be 8 to 256 characters of /],
+    [{ controlUrl: 'http://a', apiKey: 'short' }, /^apiKey must be 8 to 256 characters of /],
     [{ controlUrl: 'http://a', port: 1 }, /^options must not have 'port'; known are controlUrl, /],
   ] as const) {
     const connect = () => Reflect.apply(connectPetstore, undefined, [given])

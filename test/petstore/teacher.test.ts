@@ -237,6 +237,19 @@ test('stores may be one, by number, or all that are open, but none opened later'
   assert.deepEqual([petstore.of(CLEO).pets.length, petstore.of(ADA).getPetState], [2, 'gone'])
 })
 
+test('a failure in all stores names each store that it is of', async (t) => {
+  const { pupil, teacher } = await startClass(t)
+  await pupil(ADA, '/pets?statsu=sold')
+  await pupil(BOB)
+  await pupil(CLEO, '/pets?statsu=sold')
+  const { status, json } = await teacher('GET /verify?stores=all')
+  const found = (number: number) =>
+    `store ${number}: verify found 1 request with violations:
+  GET /v1/pets?statsu=sold: unknown parameter "statsu"`
+  const message = [found(0), found(2)].join('\n')
+  assert.deepEqual([status, json], [400, { code: 'verify_failed', message, status }])
+})
+
 test('what the teacher cannot mean is refused, in words, and changes nothing', async (t) => {
   const { petstore, pupil, control } = await startClass(t)
   const none = assertError(
