@@ -84,7 +84,7 @@ class InProcessExchange implements OpenRequest {
       const { value } = await reader.read()
       if (!value) break
       length += value.length
-      chunks.push(value)
+      if (value.length > 0) chunks.push(value) // of empty ones, there is no end
       if (length <= maxBody) continue
       void cancel()
       return 'bodyTooLarge'

@@ -77,6 +77,28 @@ describe('fetch in process', () => {
     assert.equal(petstore.pets.length, 1)
   })
 
+  test('keeps no empty chunk of a body', async () => {
+    const petstore = createPetstore({ apiKeys: [KEY] })
+    const kept: WeakRef<object>[] = []
+    let living = 0
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        if (kept.length < 100) {
+          const chunk = new Uint8Array(0)
+          kept.push(new WeakRef(chunk))
+          return controller.enqueue(chunk)
+        }
+        await turn()
+        collectGarbage()
+        living = kept.filter((reference) => reference.deref() !== undefined).length
+        controller.enqueue(new TextEncoder().encode(REX))
+        controller.close()
+      },
+    })
+    assert.equal((await upload(petstore, body)).status, 201)
+    assert.ok(living < 10, `${living} of 100 are alive`)
+  })
+
   const TEXT = { ...BEARER, 'content-type': 'text/plain' }
   const LONG = { ...JSON_TYPE, 'content-length': '11' }
   for (const [what, headers, status, pulled] of [
