@@ -54,9 +54,9 @@ export class Connection implements ServerConnection {
     return this.pending.length === 0
   }
 
-  /** Whether it waits for its client to read a response. */
-  get isUnread(): boolean {
-    return this.pending[0]?.res.writableEnded === true
+  /** Whether it sends a response, which has no end if its client does not read. */
+  get isResponding(): boolean {
+    return this.pending[0]?.res.headersSent === true
   }
 
   /**

@@ -1,5 +1,6 @@
 // One connection: pipelines, split bytes, large bodies, and clients that do not read.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, test, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -201,6 +202,14 @@ describe('a client that does not read', within, () => {
       while (petstore.requests.length === 0) await turn() // until then, it is idle
       await ask(t, petstore, get('/livez'), 200)
     }
+  })
+
+  test('makes room for another, also while a fault stalls its response', async (t) => {
+    const petstore = await start(t, { pets, maxConnections: 1 })
+    petstore.inject({ operation: 'listPets', body: 'stalled' })
+    const { socket } = await open(t, petstore, PAGE)
+    await once(socket, 'data')
+    await ask(t, petstore, get('/livez'), 200)
   })
 
   test('is reset if it holds the most when all together exceed the bound', async (t) => {
