@@ -24,7 +24,7 @@ interface Unchecked {
   clearFaults(): void
   clearRequests(): void
   verify(): void
-  waitForRequests(count: number, options: object): Promise<unknown>
+  waitForRequests(count: number, options: object, left?: Promise<void>): Promise<unknown>
 }
 
 /** What a request asks for. */
@@ -33,6 +33,7 @@ interface Asked {
   readonly input: unknown // the JSON in its body; undefined without a body
   readonly parameters: Readonly<Record<string, unknown>>
   readonly param: string
+  readonly left: Promise<void> // resolves if the client leaves during a wait
 }
 
 type Task = (petstore: Unchecked, asked: Asked) => Awaitable<Reply | string | void>
@@ -59,10 +60,11 @@ const setGetPetState: Task = (petstore, { input }) => {
   petstore.getPetState = input
 }
 
-const findRequests: Task = async (petstore, { parameters }) => {
+const findRequests: Task = async (petstore, { parameters, left }) => {
   const { count = 0, wait, ...filters } = parameters
   const timeout = wait === undefined ? undefined : Math.round(Number(wait) * 1000)
-  return JSON.stringify(await petstore.waitForRequests(Number(count), { ...filters, timeout }))
+  const options = { ...filters, timeout }
+  return JSON.stringify(await petstore.waitForRequests(Number(count), options, left))
 }
 
 /** What the controls do in a petstore. */
@@ -131,13 +133,17 @@ function replyOf([method]: Control, result: Reply | string | void): Reply {
 
 const NEEDS_BODY: readonly Control[] = [CONTROLS.add, CONTROLS.inject, CONTROLS.setGetPetState]
 
-function readCall(control: Control, { body, query, param }: Call): Asked {
+function readCall(control: Control, call: Call): Asked {
+  const { body, query, param } = call
   const { stores: inQuery, ...parameters } = readQuery(query)
   if (control === CONTROLS.requests) checkMembers('query', parameters, PARAMETERS)
   else if (Object.keys(parameters).length > 0) throw misuse('query must be empty')
   const json = body.length > 0 || NEEDS_BODY.includes(control) ? readJson(body) : undefined
   const { stores = inQuery, input } = splitStores(control, json)
-  return { stores, input, parameters, param }
+  const left = new Promise<void>((resolve) => {
+    if (control === CONTROLS.requests) call.onLeave = resolve
+  })
+  return { stores, input, parameters, param, left }
 }
 
 function readQuery(query: string): Record<string, unknown> {

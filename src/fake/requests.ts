@@ -27,7 +27,7 @@ const WAIT_RULES = {
   matching: rule('a function of a request', isFunction),
   timeout: integer(0, 600_000),
 }
-const MAX_WAITS = 100 // at once: one request may end them all, each with a copy of all requests
+const MAX_WAITS = 100 // at once, of a store: one request may end them all, each with a copy of all requests
 const SHOWN_REQUESTS = 20 // of those in flight, and of the others
 const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
@@ -81,14 +81,20 @@ export class RequestRecorder {
     for (const wait of this.#waits) wait.end('closed')
   }
 
-  async waitFor(count: number, options: WaitOptions = {}): Promise<RecordedRequest[]> {
+  /** @param left Ends the wait, once resolved. */
+  async waitFor(
+    count: number,
+    options: WaitOptions = {},
+    left?: Promise<void>,
+  ): Promise<RecordedRequest[]> {
     check('count', count, integer(0, this.maxRequests, ', the option maxRequests'))
     const { timeout, matching, filters } = readWaitOptions(options)
     const matches: Matches = (request) =>
       passes(request, filters) && (!matching || matching(copyOf(request)))
     const wait = new Wait(count, matches, timeout, (matches) => this.#find(matches))
     this.#waits.add(wait)
-    if (this.#waits.size > MAX_WAITS) this.#endOldestWait() // its client may have left
+    if (this.#waits.size > MAX_WAITS) this.#endOldestWait()
+    void left?.then(() => wait.end('closed'))
     const outcome = await wait.outcome.finally(() => this.#waits.delete(wait))
     if (Array.isArray(outcome)) return outcome
     const message = describeWait(outcome, count, filters, matching)

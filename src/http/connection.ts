@@ -54,9 +54,10 @@ export class Connection implements ServerConnection {
     return this.pending.length === 0
   }
 
-  /** Whether it sends a response, which has no end if its client does not read. */
-  get isResponding(): boolean {
-    return this.pending[0]?.res.headersSent === true
+  /** Whether it may make room: it sends a response that may never be read, or only waits. */
+  get mayGiveWay(): boolean {
+    const [first] = this.pending
+    return first?.res.headersSent === true || first?.call?.onLeave !== undefined
   }
 
   /**

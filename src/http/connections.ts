@@ -32,21 +32,23 @@ export class Connections extends Map<Duplex, Connection> {
     if (this.size > this.#options.maxConnections) this.#makeRoomFor(connection)
   }
 
-  /** Closes the longest idle connection; else one whose response has begun; else the new one. */
+  /** Closes the longest idle connection; else one that may give way; else the new one. */
   #makeRoomFor(added: Connection): void {
     const { maxConnections, warn } = this.#options
     let idle: Connection | undefined
-    let responding: Connection | undefined
+    let waiting: Connection | undefined
     for (const connection of this.values()) {
       if (connection.isIdle) idle = earlierUsed(idle, connection)
-      else if (connection.isResponding) responding = earlierUsed(responding, connection)
+      else if (connection.mayGiveWay) waiting = earlierUsed(waiting, connection)
     }
     if (idle && idle !== added) {
       warn(`idle connections closed to make room, because ${maxConnections} are open`)
       idle.socket.destroy()
-    } else if (responding) {
-      warn(`unfinished responses cut off to make room, because ${maxConnections} are open`)
-      responding.socket.resetAndDestroy()
+    } else if (waiting) {
+      warn(
+        `waits and unfinished responses cut off to make room, because ${maxConnections} are open`,
+      )
+      waiting.socket.resetAndDestroy()
     } else {
       warn(`new connections closed, because all ${maxConnections} are in use`)
       added.socket.destroy()

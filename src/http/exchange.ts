@@ -132,7 +132,16 @@ export class Exchange implements OpenRequest {
     this.#isOver = true
     reportEnd(this.#service, this, reply, bytes)
     this.#streamedBytes = 0
+    if (!reply) this.#endWait()
     if (!this.call) this.#release() // else its operation goes on
+  }
+
+  /** Ends an operation that only waits: its client has left. */
+  #endWait(): void {
+    const { onLeave } = this.call ?? {}
+    if (!onLeave) return
+    this.call = undefined
+    onLeave()
   }
 
   /** Drops the body, which would stay until the response has been read. */

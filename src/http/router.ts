@@ -6,6 +6,7 @@ export interface Call {
   readonly query: string // undecoded, without its question mark
   readonly body: Buffer
   endDelay?: (() => void) | undefined // there while the operation waits only for time to pass
+  onLeave?: (() => void) | undefined // ends an operation that only waits for other requests
   readonly head: object // the same for all that handles a request, so that it is told from others
 }
 

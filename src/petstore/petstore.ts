@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import { inspect, type InspectOptions } from 'node:util'
 import { ADD_ERRORS, ERRORS } from '../api/errors.ts'
 import type { IdentifiedFault } from '../fake/faults.ts'
+import type { RequestRecorder } from '../fake/requests.ts'
 import { verify } from '../fake/verify.ts'
 import { hasCode, messageOf } from '../guards.ts'
 import { reachableUrl } from '../http/addresses.ts'
@@ -154,9 +155,9 @@ export class PetstoreHandle implements Petstore {
   readonly verify = (): void => verify(this.pendingFaults, this.requests)
   readonly clearFaults = (): void => this.#core().faults.clear()
   readonly clearRequests = (): void => this.#core().recorder.clear()
-  readonly waitForRequests: Petstore['waitForRequests'] = async (count, options) => {
+  readonly waitForRequests: RequestRecorder['waitFor'] = async (...wait) => {
     const { context, recorder } = this.#core()
-    const waiting = recorder.waitFor(count, options)
+    const waiting = recorder.waitFor(...wait)
     if (context.state === 'closed') recorder.endWaits() // no more will come
     return waiting
   }

@@ -15,7 +15,7 @@ import { checkTranscript, decode, readTranscripts } from '../conformance/transcr
 import type { Exchange, Transcript } from '../conformance/transcript.ts'
 import { blocksOf } from '../documents.ts'
 import { serve } from '../cli/executable.ts'
-import { ask, request, REX } from '../http/raw.ts'
+import { ask, open, request, REX } from '../http/raw.ts'
 
 async function startControls(t: TestContext, options: StartOptions = {}) {
   const petstore = await start(t, { controlPort: 0, ...options })
@@ -37,6 +37,32 @@ async function startControls(t: TestContext, options: StartOptions = {}) {
 const TOM = { name: 'Tom', categoryId: 2 }
 const JSON_TYPE = { 'content-type': 'application/json' }
 const FAULT = { operation: 'listPets', status: 500 } as const
+
+const WAIT = request('GET /requests?count=1&wait=600 HTTP/1.1', ['Host: localhost'])
+
+test('a wait ends as its client leaves', async (t) => {
+  const { petstore, url, list } = await startControls(t)
+  const oldest = petstore.waitForRequests(1, { timeout: 600_000 })
+  // More than may wait at once.
+  for (let count = 0; count < 101; count++) {
+    const { socket, closed } = await open(t, { url }, WAIT)
+    socket.end()
+    await closed
+  }
+  await list()
+  assert.equal((await oldest).length, 1)
+})
+
+test('the oldest wait makes room where there are too many connections', async (t) => {
+  const { petstore, url, call } = await startControls(t, { maxConnections: 2 })
+  const waiting = request('GET / HTTP/1.1', ['Host: localhost']) + WAIT // is never idle
+  const first = await ask(t, { url }, waiting, 200)
+  const second = await ask(t, { url }, waiting, 200)
+  assert.equal((await call('GET', '/pets')).status, 200)
+  assert.equal(await first.rest(), '')
+  await petstore.fetch(petstore.url)
+  assert.equal((await second.read()).status, 200)
+})
 
 test('the controls have their own address, need no key, and end with the petstore', async (t) => {
   const controlPort = await freePort()
