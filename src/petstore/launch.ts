@@ -75,8 +75,11 @@ export async function launch(given: StartOptions, limits: Partial<Limits> = {}):
   }
 }
 
-async function listen(setup: Setup, limits: Limits, report: Report): Promise<Parts> {
+async function listen(setup: Setup, given: Limits, report: Report): Promise<Parts> {
   const { options } = setup
+  // Half for the API, and half for the controls: neither can take what is the other's.
+  const shares = options.controlPort === undefined ? 1 : 2
+  const limits = { ...given, maxHeldBytes: given.maxHeldBytes / shares }
   const { snapshot, maxStore, basePath } = options
   const store = snapshot
     ? await orStorageFailed(openSnapshotStore(snapshot, maxStore, report))

@@ -222,6 +222,22 @@ describe('a client that does not read', within, () => {
     await assert.rejects(greedy.read(), /the connection ended/)
   })
 
+  test('of the API and one of the controls hold no more than the bound together', async (t) => {
+    const options = { pets, controlPort: 0 }
+    const petstore = await start(t, options, { maxHeldBytes: 11_000_000, stallTimeout: LONG })
+    const controls = { url: String(petstore.controlUrl) }
+    const list = request('GET /pets HTTP/1.1', ['Host: localhost']) // 6 MB, too
+    const clients = [
+      await open(t, petstore, PAGE, 'unread'),
+      await open(t, controls, list, 'unread'),
+    ]
+    while (petstore.requests.length === 0) await turn()
+    await ask(t, controls, request('GET / HTTP/1.1', ['Host: localhost']), 200)
+    for (const { socket } of clients) socket.resume()
+    const read = await Promise.allSettled(clients.map((client) => client.read()))
+    assert.ok(read.some(({ status }) => status === 'rejected'))
+  })
+
   test('is not reset for what other clients have read, or left', async (t) => {
     const petstore = await start(t, { pets }, { maxHeldBytes: 15_000_000 })
     const slow = await open(t, petstore, PAGE, 'unread')
