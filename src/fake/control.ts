@@ -9,7 +9,7 @@ import { parseJsonBytes } from '../pets/json.ts'
 import type { Awaitable, InjectedFault, Pet, Petstore } from '../types.ts'
 import { type Control, CONTROLS, jsonOf, responseTo } from './controls.ts'
 import type { IdentifiedFault } from './faults.ts'
-import { FILTERS } from './requests.ts'
+import { FILTERS } from './wait.ts'
 import { listStores, ONLY_TEACHER, type OpenStore, runInStores, splitStores } from './teacher.ts'
 
 /** The petstore as the controls call it, with unchecked JSON. It validates its arguments. */

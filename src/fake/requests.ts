@@ -1,39 +1,28 @@
-import { unescape as decodeLeniently } from 'node:querystring'
 import { NO_BODY, type RequestHead, type RequestOutcome } from '../http/dispatch.ts'
 import { HEAP_LIMIT } from '../http/limits.ts'
 import { readTarget } from '../http/router.ts'
-import { check, checkMembers, integer, oneOf, orElse, type Rule, rule } from '../rules.ts'
-import { withCode } from '../rules.ts'
-import { MAX_ID } from '../pets/pet.ts'
-import type { RecordedOperation, RecordedRequest, WaitOptions } from '../types.ts'
-import { memberViolations, MENTIONED, OPERATIONS, parameterViolations } from './violations.ts'
-import { type Matches, Wait } from './wait.ts'
+import { check, integer, withCode } from '../rules.ts'
+import { pack, unpack } from '../pets/store.ts'
+import type { RecordedRequest, WaitOptions } from '../types.ts'
+import { memberViolations, MENTIONED, parameterViolations } from './violations.ts'
+import { describeWait, LISTED, type Matches, onOneLine, passes } from './wait.ts'
+import { readWaitOptions, Wait } from './wait.ts'
 
-const LISTED: readonly RecordedOperation[] = [...OPERATIONS, 'page', 'openapi']
 const RECORDED = [...LISTED, ...MENTIONED]
 
-// Of all requests as JSON, each character counted as a byte. V8 may take four times as much.
+// Of all requests: their JSON in UTF-8, which is how they are kept, and an overhead for each.
 const MAX_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
+const OVERHEAD = 300
 const MAX_BODY_BYTES = 2 ** 20
-export const FILTERS: Readonly<Record<string, Rule<unknown>>> = {
-  operation: oneOf(LISTED, MENTIONED),
-  status: orElse(integer(100, 599), null),
-  petId: integer(1, MAX_ID),
-  key: orElse(integer(0, 1_000_000), null),
-}
-const isFunction = (value: unknown): value is () => unknown => typeof value === 'function'
-const WAIT_RULES = {
-  ...FILTERS,
-  matching: rule('a function of a request', isFunction),
-  timeout: integer(0, 600_000),
-}
-const MAX_WAITS = 100 // at once, of a store: one request may end them all, each with a copy of all requests
+const MAX_WAITS = 100 // at once: one request may end them all, each with a copy of all requests
 const SHOWN_REQUESTS = 20 // of those in flight, and of the others
-const SHOWN_DETAIL = 200 // characters of a body, or of an Error
 
-type Filters = readonly (readonly [name: string, value: unknown])[]
-type Matching = WaitOptions['matching']
-type Entry = Readonly<{ request: RecordedRequest; size: number; ended: number }>
+/** A request in its place in the order of arrival. */
+interface Entry {
+  head: RequestHead | undefined // while it is in flight
+  packed: string // JSON; as objects, many short headers would take ten times as much
+  ended: number
+}
 
 /** The latest requests, limited in number and in size. */
 export class RequestRecorder {
@@ -42,8 +31,8 @@ export class RequestRecorder {
   readonly #redact: (text: string) => string
   readonly #onGrowth: (bytes: number) => void
   readonly #waits = new Set<Wait>()
-  // By the head object, in the order of arrival; undefined while they are in flight.
-  readonly #requests = new Map<RequestHead, Entry | undefined>()
+  readonly #requests = new Set<Entry>()
+  readonly #inFlight = new Map<RequestHead, Entry>()
   #count = 0 // of those no longer in flight
 
   /** @param onGrowth Gets each change of `bytes`. */
@@ -64,15 +53,17 @@ export class RequestRecorder {
   /** How many requests have ended; the status of the latest one, and when it ended (ISO 8601). */
   get summary(): { requests: number; lastStatus: number | null; since: string | null } {
     let latest: Entry | undefined
-    for (const entry of this.#requests.values()) {
-      if (entry && entry.ended >= (latest?.ended ?? 0)) latest = entry
+    for (const entry of this.#requests) {
+      if (!entry.head && entry.ended >= (latest?.ended ?? 0)) latest = entry
     }
-    const since = latest ? new Date(latest.ended).toISOString() : null
-    return { requests: this.#count, lastStatus: latest?.request.status ?? null, since }
+    if (!latest) return { requests: 0, lastStatus: null, since: null }
+    const since = new Date(latest.ended).toISOString()
+    return { requests: this.#count, lastStatus: requestIn(latest).status, since }
   }
 
   clear(): void {
     this.#requests.clear()
+    this.#inFlight.clear()
     this.#count = 0
     this.#grow(-this.bytes)
   }
@@ -109,24 +100,24 @@ export class RequestRecorder {
   }
 
   #find(matches: Matches): RecordedRequest[] {
-    const recorded = [...this.#requests.values()].flatMap((entry) => entry?.request ?? [])
-    return recorded.filter(matches).map(copyOf)
+    const recorded = [...this.#requests].filter(({ head }) => !head)
+    return recorded.map(requestIn).filter(matches)
   }
 
   #describeLatest(): string {
     const all = [...this.#requests]
-    const inFlight = all.filter(([, entry]) => !entry).slice(-SHOWN_REQUESTS)
-    const others = all.filter(([, entry]) => entry).slice(-SHOWN_REQUESTS)
+    const inFlight = all.filter(({ head }) => head).slice(-SHOWN_REQUESTS)
+    const others = all.filter(({ head }) => !head).slice(-SHOWN_REQUESTS)
     const shown = new Set([...inFlight, ...others])
-    const lines = all
-      .filter((one) => shown.has(one))
-      .map(([head, entry]) => `\n  ${this.#describe(head, entry?.request)}`)
+    const lines = all.filter((one) => shown.has(one)).map((one) => `\n  ${this.#describe(one)}`)
     return lines.length === 0 ? 'none came' : `these came last:${lines.join('')}`
   }
 
-  #describe(head: RequestHead, request: RecordedRequest | undefined): string {
-    if (!request) return this.#redact(`${head.method} ${head.target} in flight`)
-    const { method, path, query, status, code, message } = request // redacted when it was added
+  #describe(entry: Entry): string {
+    const { head } = entry
+    if (head) return this.#redact(`${head.method} ${head.target} in flight`)
+    const request = requestIn(entry) // redacted when it was added
+    const { method, path, query, status, code, message } = request
     const target = query === '' ? path : `${path}?${query}`
     const detail = onOneLine(code === null ? request.body : `${code}: ${message}`)
     return `${method} ${target} ${status ?? 'no response'} ${detail}`.trimEnd()
@@ -134,7 +125,9 @@ export class RequestRecorder {
 
   /** Records a request in flight. */
   begin(head: RequestHead): void {
-    this.#requests.set(head, undefined)
+    const entry: Entry = { head, packed: '', ended: 0 }
+    this.#requests.add(entry)
+    this.#inFlight.set(head, entry)
   }
 
   /**
@@ -143,7 +136,9 @@ export class RequestRecorder {
    */
   add(outcome: RequestOutcome, fault: boolean): void {
     const { head, route, key = null, body = NO_BODY, reply, ms } = outcome
-    if (!head || !this.#requests.has(head)) return
+    const entry = head && this.#inFlight.get(head)
+    if (!entry) return
+    this.#inFlight.delete(head)
     const redact = this.#redact
     const textOrNull = (text?: string) => (text === undefined ? null : redact(text))
     const { path, query } = readTarget(head.target)
@@ -169,10 +164,10 @@ export class RequestRecorder {
       duration: ms,
       violations,
     }
-    const size = JSON.stringify(request).length
-    this.#requests.set(head, { request, size, ended: Date.now() })
+    const packed = pack(JSON.stringify(request))
+    Object.assign(entry, { head: undefined, packed, ended: Date.now() })
     this.#count++
-    this.#grow(size)
+    this.#grow(sizeOf(entry))
     this.#dropOldest(this.maxRequests, MAX_BYTES)
     for (const wait of this.#waits) wait.onRequest(request)
   }
@@ -184,12 +179,12 @@ export class RequestRecorder {
 
   /** Drops the oldest until these are left. */
   #dropOldest(maxCount: number, maxBytes: number): void {
-    for (const [head, entry] of this.#requests) {
+    for (const entry of this.#requests) {
       if (this.#count <= maxCount && this.bytes <= maxBytes) return
-      if (!entry) continue // in flight
-      this.#requests.delete(head)
+      if (entry.head) continue
+      this.#requests.delete(entry)
       this.#count--
-      this.#grow(-entry.size)
+      this.#grow(-sizeOf(entry))
     }
   }
 
@@ -199,43 +194,15 @@ export class RequestRecorder {
   }
 }
 
-/** Checks the options of a wait, and fills in their defaults. */
-export function readWaitOptions(options: WaitOptions): {
-  timeout: number
-  matching: Matching
-  filters: Filters
-} {
-  checkMembers('options', options, WAIT_RULES)
-  const { timeout = 4_000, matching, ...given } = options
-  const filters = Object.entries(given).filter(([, value]) => value !== undefined)
-  return { timeout, matching, filters }
+function sizeOf({ packed }: Entry): number {
+  return packed.length + OVERHEAD
 }
 
-/** The beginning of the error of a wait: what it waited for. */
-export function describeWait(
-  reason: string,
-  count: number,
-  filters: Filters,
-  matching: Matching,
-): string {
-  const wanted = filters.map(([name, value]) => `, ${name} ${value}`)
-  if (matching) wanted.push(`, matching ${onOneLine(String(matching))}`)
-  const plural = count === 1 ? '' : 's'
-  return `${reason}: waited for ${count} request${plural}${wanted.join('')}`
+function requestIn({ packed }: Entry): RecordedRequest {
+  return JSON.parse(unpack(packed))
 }
 
 function copyOf(request: RecordedRequest): RecordedRequest {
   const { headers, violations } = request
   return { ...request, headers: { ...headers }, violations: [...violations] }
-}
-
-function onOneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').slice(0, SHOWN_DETAIL)
-}
-
-function passes(request: RecordedRequest, filters: Filters): boolean {
-  const { operation, path } = request
-  const petId = operation === 'getPet' && decodeLeniently(path.split('/').at(-1) ?? '')
-  const seen: Record<string, unknown> = { ...request, petId }
-  return filters.every(([name, value]) => String(seen[name]) === String(value)) // petId is text
 }

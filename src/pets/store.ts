@@ -36,12 +36,12 @@ export interface Budget {
  * A copy of JSON that takes as many bytes as are counted for it: V8 takes two for each character of
  * a string if one is beyond Latin-1. A small Buffer would take more than it holds.
  */
-function pack(json: string): string {
+export function pack(json: string): string {
   const isAscii = Buffer.byteLength(json) === json.length
   return Buffer.from(isAscii ? json : MARK + json).toString('latin1')
 }
 
-function unpack(packed: string): string {
+export function unpack(packed: string): string {
   return packed.startsWith(MARK) ? Buffer.from(packed, 'latin1').toString('utf8', 1) : packed
 }
 

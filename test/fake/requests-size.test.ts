@@ -5,11 +5,11 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { createPetstore } from '../../src/index.ts'
 import { INDEX } from '../built.ts'
-import { KEY } from '../support.ts'
+import { collectGarbage, KEY } from '../support.ts'
 
 for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
   const kind = Object.keys(options).join(' and ') || 'no option'
-  test(`recorded requests with ${kind} take 16 Mi characters of JSON at most`, async (t) => {
+  test(`recorded requests with ${kind} take 16 MiB at most`, async (t) => {
     stopClock(t) // each duration takes one character
     const petstore = createPetstore({ apiKeys: [KEY], maxBody: 2 ** 20, ...options })
     const headers = { ...petstore.headers, 'content-type': 'application/json' }
@@ -18,16 +18,36 @@ for (const options of [{}, { storePerKey: true, maxStore: 2 ** 28 }]) {
     const body = (letter: string, more = 1) => letter.repeat(more) + '\0'.repeat(540_000)
     const seen = () => petstore.requests.map((one) => one.body.slice(0, 1)).join('')
     const sizes = () => petstore.requests.map((one) => JSON.stringify(one).length)
-    const size = () => sizes().reduce((sum, one) => sum + one)
+    const size = () => sizes().reduce((sum, one) => sum + one + 300, 0) // 300 for each
     for (const letter of ['a', 'b', 'c', 'd', 'e']) await post(body(letter))
     const [each = 0] = sizes()
     const empty = each - JSON.stringify(body('a')).length + '""'.length
-    await post('f'.repeat(2 ** 24 - size() - empty))
+    await post('f'.repeat(2 ** 24 - size() - empty - 300))
     assert.deepEqual([size(), seen()], [2 ** 24, 'abcdef'])
     await post('g') // the oldest goes first
     assert.equal(seen(), 'bcdefg')
   })
 }
+
+test('recorded requests of many short headers take no more than what is counted', async () => {
+  const petstore = createPetstore()
+  const heapUsed = () => {
+    collectGarbage()
+    return process.memoryUsage().heapUsed
+  }
+  const record = async (count: number, mark: string) => {
+    for (let round = 0; round < count; round++) {
+      const names = Array.from({ length: 95 }, (_, at) => [`${mark}${round}-${at}`, ''])
+      await petstore.fetch(petstore.url, { headers: Object.fromEntries(names) })
+    }
+  }
+  await record(10, 'a') // warms up
+  const before = heapUsed()
+  await record(300, 'b')
+  const grown = heapUsed() - before
+  const counted = JSON.stringify(petstore.requests).length + 310 * 300
+  assert.ok(grown < 2 * counted, `${grown} bytes, ${counted} counted`)
+})
 
 test('a heap of 64 MB has room for recorded requests of two bytes a character', () => {
   const script = `import { createPetstore } from '${INDEX}'

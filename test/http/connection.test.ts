@@ -392,14 +392,14 @@ function heapUsed(): number {
   return process.memoryUsage().heapUsed
 }
 
-test('an idle connection keeps no request, body or response, even after a wait', async (t) => {
+test('an idle connection keeps no request, headers or response, even after a wait', async (t) => {
   const petstore = await start(t)
   const seen: WeakRef<object>[] = []
   const see = (message: unknown) => {
     assert.ok(isRecord(message))
     const { request, response } = message
-    assert.ok(isRecord(request) && isRecord(response))
-    seen.push(new WeakRef(request), new WeakRef(response))
+    assert.ok(isRecord(request) && isRecord(response) && isRecord(request['headers']))
+    seen.push(new WeakRef(request), new WeakRef(request['headers']), new WeakRef(response))
   }
   subscribe('http.server.request.start', see)
   const refused = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 2'], '{}')
@@ -407,7 +407,7 @@ test('an idle connection keeps no request, body or response, even after a wait',
   await turn()
   collectGarbage()
   unsubscribe('http.server.request.start', see)
-  assert.equal(seen.length, 6)
+  assert.equal(seen.length, 9)
   for (const reference of seen) assert.equal(reference.deref(), undefined)
   await connection.write(get())
   await assertNext(connection, 200)
