@@ -49,9 +49,7 @@ export class Exchange implements OpenRequest {
     this.req = req
     this.res = res
     this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
-    let headBytes = this.head.target.length
-    for (const text of req.rawHeaders) headBytes += STRING_BYTES + text.length
-    this.#headBytes = headBytes
+    this.#headBytes = this.head.target.length + headerBytes(req.rawHeaders)
     this.#service = service.serviceFor?.(this.head) ?? service
     this.#service.onBegin?.(this.head)
     this.#connection = connection
@@ -180,6 +178,17 @@ export class Exchange implements OpenRequest {
     this.finish(reply, bytes)
     this.#connection?.reportUse()
   }
+}
+
+/** @param headers Names and values in turn. */
+function headerBytes(headers: readonly string[]): number {
+  let bytes = STRING_BYTES * headers.length
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] ?? ''
+    const value = headers[at + 1] ?? ''
+    bytes += 2 * name.length + value.length // node keeps names in lower case, too
+  }
+  return bytes
 }
 
 /** Appends to the first `length` bytes. A list would take much more for chunks of one byte. */

@@ -321,11 +321,18 @@ test('a tunnel that its client resets harms nobody', async (t) => {
 })
 
 const LONG_HEADER = `X: ${'x'.repeat(15_000)}`
+const NAMES = Array.from({ length: 97 }, (_, at) => `${'X'.repeat(150)}${at}:`)
 const REFUSED = request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 2', LONG_HEADER])
 const LONG_BODY = JSON.stringify({ name: 'x'.repeat(60_000), categoryId: 1 })
 for (const [what, count, bytes, maxHeldBytes] of [
   ['requests in flight', 10, get(), 40_000],
   ['requests in flight with long headers', 10, get('/v1/pets', LONG_HEADER), 120_000],
+  [
+    'requests in flight with long names, which are kept twice',
+    10,
+    get('/v1/pets', ...NAMES),
+    400_000,
+  ],
   ['refused requests whose bodies are incomplete', 10, `${REFUSED}{`, 120_000],
   ['bodies of delayed requests while others wait', 2, post(LONG_BODY) + get(), 115_000],
   ['requests that wait in pipelines', 2, PIPELINE, 800_000], // each holds about 0.5 MB
