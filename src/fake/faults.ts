@@ -8,8 +8,8 @@ import { cutBody, slowBody, stalledBody } from './bodies.ts'
 import { type DelayEnd, Delays } from './delays.ts'
 import { checkFault } from './fault-rules.ts'
 
-const MAX_PENDING = 1_000
-const MAX_PENDING_LENGTH = 2 ** 20 // of all pending faults as JSON
+const MAX_PENDING = 1_000 // of a store
+const MAX_PENDING_LENGTH = 2 ** 20 // of all pending faults as JSON, in all stores
 const MAX_INJECTED = 1_000 // whose hits can be asked for over HTTP
 
 interface Pending {
@@ -17,12 +17,17 @@ interface Pending {
   readonly fault: Fault & { times: number | 'always' } // `times` counts down
   seen: number // requests that matched it, and that no earlier fault applied to
   readonly met: { hits: number } // those that it applied to; outlives the fault
+  readonly length: number // as JSON, when it was injected
+}
+
+/** Characters of JSON that the pending faults of all stores take together. */
+export interface FaultSum {
+  length: number
 }
 
 /** Clients of the controls may inject many: all are kept, and a request may draw for each. */
-function checkPending(all: readonly Pending[]): void {
-  const { length } = JSON.stringify(all.map(({ fault }) => fault))
-  if (all.length <= MAX_PENDING && length <= MAX_PENDING_LENGTH) return
+function checkPending(count: number, length: number): void {
+  if (count <= MAX_PENDING && length <= MAX_PENDING_LENGTH) return
   const bounds = `${MAX_PENDING} pending faults, of ${MAX_PENDING_LENGTH} characters of JSON`
   throw withCode('invalid_option', new RangeError(`there must be at most ${bounds}`))
 }
@@ -38,6 +43,7 @@ const NO_FAULT: { fault: Partial<Fault>; seen: number } = { fault: {}, seen: 0 }
 export class Faults {
   readonly #plainRoutes: Route[] // which run as they are
   readonly #delay: Delay
+  readonly #sum: FaultSum
   readonly #delays = new Delays()
   readonly #hit = new WeakSet<object>() // heads of requests that a fault applied to
   readonly #injected = new Map<string, InjectedFault>() // by id: the latest
@@ -45,9 +51,10 @@ export class Faults {
   #pending: Pending[] = []
   #count = 0 // requests that #handle() saw; chooses the delay of the next one
 
-  constructor(routes: readonly Route[], delay: Delay) {
+  constructor(routes: readonly Route[], delay: Delay, sum: FaultSum) {
     this.#plainRoutes = routes.filter(({ scope }) => scope === 'base')
     this.#delay = delay
+    this.#sum = sum
     if (delay !== 0) this.#decorate()
   }
 
@@ -64,9 +71,10 @@ export class Faults {
     const times = input.times ?? (input.rate === undefined ? 1 : 'always')
     const id = String(this.#lastId + 1)
     const met = { hits: 0 }
-    const pending = { id, fault: { ...copyOf(input), times }, seen: 0, met }
-    checkPending([...this.#pending, pending])
-    this.#pending.push(pending)
+    const fault = { ...copyOf(input), times }
+    const { length } = JSON.stringify([fault])
+    checkPending(this.#pending.length + 1, this.#sum.length + length)
+    this.#keep([...this.#pending, { id, fault, seen: 0, met, length }])
     this.#decorate()
     this.#lastId++
     const injected = {
@@ -86,7 +94,13 @@ export class Faults {
   }
 
   #remove(id: string): void {
-    this.#pending = this.#pending.filter((one) => one.id !== id)
+    this.#keep(this.#pending.filter((one) => one.id !== id))
+  }
+
+  #keep(pending: Pending[]): void {
+    for (const { length } of this.#pending) this.#sum.length -= length
+    for (const { length } of pending) this.#sum.length += length
+    this.#pending = pending
   }
 
   /** Copies of the pending faults, with the times that are left. */
@@ -100,7 +114,7 @@ export class Faults {
 
   /** Drops the pending faults. Ends all delays, and hangs up on the requests that faults delay. */
   clear(): void {
-    this.#pending = []
+    this.#keep([])
     this.endDelays()
   }
 

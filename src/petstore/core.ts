@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { refuse } from '../api/errors.ts'
 import type { Context } from '../api/operations.ts'
 import { routes } from '../api/routes.ts'
-import { Faults } from '../fake/faults.ts'
+import { Faults, type FaultSum } from '../fake/faults.ts'
 import { RequestRecorder } from '../fake/requests.ts'
 import { makeStrict } from '../fake/violations.ts'
 import { messageOf } from '../guards.ts'
@@ -20,6 +20,7 @@ export interface Setup {
   readonly options: Options
   readonly keyring: Keyring
   readonly log: Log
+  readonly faultSum: FaultSum
 }
 
 /** A store, and all that belongs to it: the petstore's or, with `storePerKey`, a key's. */
@@ -32,7 +33,7 @@ export interface Core {
 
 /** @param storeNumber With `storePerKey`, the number of the key's store. */
 export function makeCore(
-  { options, keyring, log }: Setup,
+  { options, keyring, log, faultSum }: Setup,
   store: AnyStore,
   recorder: RequestRecorder,
   redact: (text: string) => string,
@@ -46,7 +47,7 @@ export function makeCore(
   const table = routes(context)
   // Before Faults, which then decorates it: faults apply to what it refuses, too.
   if (strict) makeStrict(table, redact)
-  const faults = new Faults(table, options.delay)
+  const faults = new Faults(table, options.delay, faultSum)
   const router = createRouter(table, basePath)
   const service: Service = {
     router,

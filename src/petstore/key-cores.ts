@@ -88,6 +88,7 @@ export class KeyCores implements Budget {
     this.#cores.delete(key)
     void closeCore(core)
     core.recorder.clear()
+    core.faults.clear()
     this.bytes -= STORE_OVERHEAD // its store has given back the bytes of the pets
   }
 

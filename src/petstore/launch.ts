@@ -106,7 +106,8 @@ async function listen(setup: Setup, given: Limits, report: Report): Promise<Part
 function makeSetup(options: Options): Setup {
   const { apiKeys, storePerKey, hasGeneratedKey, log, logStream = process.stdout } = options
   const keyring = new Keyring(apiKeys, storePerKey && hasGeneratedKey, options.teacherKey)
-  return { options, keyring, log: openLog(log, logStream, keyring.redact) }
+  const faultSum = { length: 0 }
+  return { options, keyring, log: openLog(log, logStream, keyring.redact), faultSum }
 }
 
 /** A store without a file, with its initial pets. */

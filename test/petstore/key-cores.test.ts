@@ -245,6 +245,28 @@ describe('where the stores share --max-store', () => {
     assert.ok(size > maxStore / 32 && size <= maxStore / 8 + 1_000, `${size} characters`)
   })
 
+  test('pending faults share 1 Mi characters of JSON, free once they are over', async () => {
+    await using petstore = createPetstore({ storePerKey: true })
+    const [ann, ben] = [petstore.of(ANN), petstore.of(BEN)]
+    const large = { operation: 'listPets', status: 503, message: 'x'.repeat(600_000) } as const
+    const refused = { code: 'invalid_option', message: /1048576 characters of JSON/ }
+    const injectInBoth = () => {
+      const injected = ann.inject(large)
+      assert.throws(() => ben.inject(large), refused)
+      return injected
+    }
+    injectInBoth().remove()
+    injectInBoth()
+    await ann.fetch(`${ann.url}/pets`, ann) // the fault applies
+    injectInBoth()
+    ann.clearFaults()
+    injectInBoth()
+    await ann.reset()
+    injectInBoth()
+    await ann.close()
+    ben.inject(large)
+  })
+
   test('a key whose store has no room gets 507, and no other store is closed for it', async (t) => {
     const bytes = STORE_BYTES + BYTES_OF_REX
     const options = { ...PER_KEY, pets: [REX], maxRequests: 0, maxStore: 2 * bytes }
