@@ -115,7 +115,7 @@ export interface Petstore extends AsyncDisposable {
   /** The pets in the store, by ascending id. Each access makes a copy. Not with `store`. */
   readonly pets: Pet[]
   /**
-   * The latest requests, in order of arrival: at most `maxRequests`, at most 16 Mi characters,
+   * The latest requests, in order of arrival: at most `maxRequests`, at most 16 MiB,
    * fewer in a small heap, and with `storePerKey` at most an eighth of `maxStore` for all keys.
    * Each access makes a copy.
    */
