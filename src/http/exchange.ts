@@ -130,13 +130,13 @@ export class Exchange implements OpenRequest {
     this.#isOver = true
     reportEnd(this.#service, this, reply, bytes)
     this.#streamedBytes = 0
-    if (!reply) this.#endWait()
+    this.#endWait()
     if (!this.call) this.#release() // else its operation goes on
   }
 
-  /** Ends an operation that only waits: its client has left. */
+  /** Ends an operation that only waits: nobody is left to get its reply. */
   #endWait(): void {
-    const { onLeave } = this.call ?? {}
+    const onLeave = this.call?.onLeave
     if (!onLeave) return
     this.call = undefined
     onLeave()

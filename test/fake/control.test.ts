@@ -40,12 +40,14 @@ const FAULT = { operation: 'listPets', status: 500 } as const
 
 const WAIT = request('GET /requests?count=1&wait=600 HTTP/1.1', ['Host: localhost'])
 
-test('a wait ends as its client leaves', async (t) => {
+const BROKEN = WAIT.replace('\r\n\r\n', '\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n')
+
+test('a wait ends as its client leaves, or proves malformed', async (t) => {
   const { petstore, url, list } = await startControls(t)
   const oldest = petstore.waitForRequests(1, { timeout: 600_000 })
   // More than may wait at once.
-  for (let count = 0; count < 101; count++) {
-    const { socket, closed } = await open(t, { url }, WAIT)
+  for (let count = 0; count < 202; count++) {
+    const { socket, closed } = await open(t, { url }, count % 2 === 0 ? WAIT : BROKEN)
     socket.end()
     await closed
   }
