@@ -1,6 +1,6 @@
 import { refuse } from '../api/errors.ts'
 import { routes } from '../api/routes.ts'
-import { controlRoutes, isFromWebPage, teacherRoutes } from '../fake/control.ts'
+import { controlRoutes, isFromWebPage, teacherRoutes } from '../fake/control-routes.ts'
 import { RequestRecorder } from '../fake/requests.ts'
 import { type OpenStore, startsOf } from '../fake/teacher.ts'
 import { openSnapshotStore } from '../files/snapshot-store.ts'

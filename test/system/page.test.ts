@@ -342,7 +342,7 @@ test('in Chromium', { skip }, async (t) => {
     assert.deepEqual(listed.sort(), [...new Set(codes)].sort())
   })
 
-  // test/fake/control.test.ts shows that they refuse what Chromium then sends, on every path.
+  // test/fake/control-routes.test.ts shows that they refuse what Chromium then sends, at each path.
   await t.test('a page of another origin cannot use the test controls', async (t) => {
     const { controlUrl = '' } = await start(t, { controlPort: 0, pets: DEMO_PETS })
     const { origin } = new URL((await start(t)).url)

@@ -253,7 +253,7 @@ test('a wait for requests that do not come ends in 408, with a list of what came
   const { petstore, call, remote, list } = await startControls(t)
   const none = 'timeout: waited for 1 request; none came'
   const code = 'timeout'
-  const error = { code, message: none, stack: /control\.test\.ts/ }
+  const error = { code, message: none, stack: /control-routes\.test\.ts/ }
   await assert.rejects(petstore.waitForRequests(1, { timeout: 0 }), error)
   await list()
   await petstore.fetch(`${petstore.url}/cats?all`)
