@@ -32,17 +32,27 @@ export function testCrashes(command: readonly string[], rounds: number): void {
   })
 }
 
-/** Resolves once the file that will replace this one changes. */
-async function replacing(file: string): Promise<void> {
+/**
+ * Resolves once the file that will replace this one changes, or something else has happened: on a
+ * slow machine, a second without additions may have folded all there was.
+ */
+async function replacing(file: string, other: Promise<unknown>): Promise<void> {
   const name = `${basename(file)}.petstore-new`
-  for await (const { filename } of watch(dirname(file))) if (filename === name) return
+  const controller = new AbortController()
+  const { signal } = controller
+  const stop = () => controller.abort()
+  other.then(stop, stop)
+  try {
+    for await (const { filename } of watch(dirname(file), { signal })) if (filename === name) return
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
 }
 
 /** Kills a server during its start, when it folds the journal that the last one left. */
 async function killDuringStart(command: readonly string[], file: string): Promise<void> {
-  const begun = replacing(file)
   const server = new Running([...command, '--port', '0', '--api-key', KEY, '--log', 'off'])
-  await begun
+  await replacing(file, server.serves())
   server.process.kill('SIGKILL')
   await server.exited
 }
@@ -72,7 +82,7 @@ async function addUntilKilled(
   }
   await Promise.all(Array.from({ length: CLIENTS }, add))
   if (file !== undefined) {
-    const begun = replacing(file)
+    const begun = replacing(file, server.exited)
     server.process.kill('SIGTERM') // folds, however much it holds
     await begun
     server.process.kill('SIGKILL')
