@@ -299,12 +299,29 @@ test('the error of verify() is as docs/faults.md shows it', async () => {
   const create = { method: 'POST', headers: { ...petstore.headers, ...JSON_TYPE }, body: REX }
   await assert.rejects(petstore.fetch(`${petstore.url}/pets`, create))
   await petstore.fetch(`${petstore.url}/pets?statsu=sold`, petstore)
-  const blocks = blocksOf('docs/faults.md', 'How do I find what a test left over?')
-  const shown = blocks.find(({ language }) => language === 'text')
+  const [shown] = blocksOf('docs/faults.md', 'What does the error of verify() say?')
   const error = { code: 'verify_failed', message: shown?.code }
   assert.throws(petstore.verify, error)
   await petstore.close()
   assert.throws(petstore.verify, error)
+})
+
+test('the faults and the request in docs/http-controls.md are as shown', async (t) => {
+  const { petstore, call } = await startControls(t)
+  const blocks = blocksOf('docs/http-controls.md').filter(({ language }) => language === 'json')
+  const [lost, limit, recorded] = blocks.map(({ code }) => JSON.parse(code))
+  for (const fault of [lost, limit])
+    assert.equal((await call('POST', '/faults', fault)).status, 201)
+  const create = { headers: JSON_TYPE, body: JSON.stringify(TOM) }
+  await assert.rejects(send(petstore, 'POST', '/v1/pets', create))
+  assert.equal(petstore.pets.length, 1)
+  await check(petstore, 'GET', '/v1/pets', '429 rate_limited')
+  await petstore.reset()
+  await send(petstore, 'GET', '/v1/pets?statsu=sold')
+  const { headers, duration } = recorded
+  const [request] = JSON.parse((await call('GET', '/requests')).body)
+  assert.deepEqual(Object.keys(request), Object.keys(recorded))
+  assert.deepEqual({ ...request, headers, duration }, recorded)
 })
 
 test('a wait for requests ends with the petstore, and at once after its end', async (t) => {

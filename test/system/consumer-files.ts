@@ -114,3 +114,20 @@ export class GenericContainer {
   }
 }
 `
+
+/** Each worker has a store of its own, which is reset: so every pet has the first id. */
+export const XDIST = `
+import json
+from urllib.request import Request, urlopen
+
+import pytest
+
+
+@pytest.mark.parametrize("category", range(4))
+def test_a_pet_is_added(petstore, category):
+    url, headers = petstore
+    pet = json.dumps({"name": "Tom", "categoryId": category}).encode()
+    request = Request(url + "/pets", pet, {**headers, "content-type": "application/json"})
+    with urlopen(request) as response:
+        assert json.load(response)["id"] == 1
+`

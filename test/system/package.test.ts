@@ -9,11 +9,12 @@ import * as documents from '../documents.ts'
 import { Running, USER_ENV } from '../process.ts'
 import { folderOf, freePort, KEY, words } from '../support.ts'
 import { assertConforms } from '../verify.ts'
-import { TESTCONTAINERS, TYPES } from './consumer-files.ts'
+import { TESTCONTAINERS, TYPES, XDIST } from './consumer-files.ts'
 import { isHere, npmInstall, pipInstall } from './packages.ts'
 
 const TESTING = 'docs/testing.md'
 const SHARED = 'docs/shared-server.md'
+const CLASS = 'docs/class.md'
 const LANGUAGES = 'docs/http-controls.md'
 const NODES = [20, 22, 24, 26]
 const CONFIGS = ['package.json', 'tsconfig.json', 'tsconfig.build.json']
@@ -167,21 +168,31 @@ function blocksOf(language: string, document: string): string[] {
   return blocks.filter((block) => block.language === language).map(({ code }) => code)
 }
 
-test("the documents' TypeScript compiles and runs on every Node", async () => {
-  const [first = ''] = blocksOf('ts', TESTING)
-  const blocks = documents.DOCUMENTS.flatMap((document) => blocksOf('ts', document))
-  const files = Object.fromEntries(blocks.map((code, at) => [`document-${at}.mts`, code]))
-  const names = Object.keys(files)
-  assert.ok(names.length >= 5)
-  write(consumer, { ...files, 'first.mjs': first })
-  await typeCheck('typescript', ...names)
-  const flags = ['--target', 'es2022', '--module', 'nodenext', '--outDir', 'compiled']
-  await runNode('node_modules/typescript/bin/tsc', ...flags, ...names)
+test("the documents' JavaScript compiles as TypeScript, and runs on every Node", async () => {
+  const port = `${await freePort()}`
+  const blocks = documents.DOCUMENTS.flatMap((document) => blocksOf('js', document))
+  const unnamed = blocks.filter((code) => !code.startsWith('// ')) // others have their own tests
+  assert.ok(unnamed.length >= 15)
+  const codes = unnamed.map((code) => code.replaceAll('3000', port))
+  const files = (extension: string) =>
+    Object.fromEntries(codes.map((code, at) => [`document-${at}.${extension}`, code]))
+  write(consumer, { ...files('mts'), ...files('mjs') })
+  await typeCheck('typescript', ...Object.keys(files('mts')))
   for (const major of NODES) {
     const node = await nodeOf(major)
-    const compiled = names.map((name) => `compiled/${name.replace('.mts', '.mjs')}`)
-    for (const file of ['first.mjs', ...compiled, ...(major >= 24 ? names : [])])
-      await run(consumer, node, [file])
+    for (const file of Object.keys(files('mjs'))) await run(consumer, node, [file])
+  }
+})
+
+test("the document's server in another process runs the tests, on every Node", async () => {
+  const project = join(folder, 'other-process')
+  const [runner = '', tests = ''] = blocksOf('js', SHARED)
+  write(project, { 'run-tests.mjs': runner, 'pets.test.mjs': tests })
+  npmInstall(project, packed)
+  for (const major of NODES) {
+    const node = await nodeOf(major)
+    const PATH = `${dirname(node)}:${process.env['PATH']}`
+    assert.match(await run(project, node, ['run-tests.mjs'], { PATH }), /pass 1$/m)
   }
 })
 
@@ -193,10 +204,11 @@ for (const [runtime, evaluate, runs, tests] of [
     const wrapper = join(consumer, 'node_modules/.bin', runtime) // it hands on no signals
     const printed = await run(consumer, wrapper, [evaluate, 'console.log(process.execPath)'])
     const command = printed.trim()
-    const [first = '', , client = ''] = blocksOf('ts', TESTING)
+    const blocks = blocksOf('js', TESTING)
+    const [first = ''] = blocks
+    const client = blocks.find((code) => code.includes('// The client under test')) ?? ''
     const required = client
       .replace(/^import (.*) from (.*)$/gm, 'const $1 = require($2)')
-      .replaceAll(/: (string|Promise<Response>)/g, '')
       .replace(' as ', ': ')
     write(consumer, {
       'first.test.mjs': first,
@@ -232,6 +244,17 @@ test("the document's pytest example runs", { skip: noPip }, async () => {
   assert.match(printed, /1 passed/)
 })
 
+test("the document's conftest.py shares a server among workers", { skip: noPip }, async () => {
+  const [code = '', ...more] = blocksOf('python', SHARED)
+  assert.deepEqual(more, [])
+  const project = join(folder, 'xdist')
+  write(project, { 'conftest.py': code, 'test_shared.py': XDIST })
+  npmInstall(project, packed)
+  const env = { PYTHONPATH: pipInstall('pytest==8.4.2', 'pytest-xdist==3.8.0') }
+  for (const flags of [[], ['-n', '2']])
+    assert.match(await run(project, 'python3', ['-m', 'pytest', ...flags], env), /4 passed/)
+})
+
 test("the document's Testcontainers example runs", async () => {
   const [code = '', ...more] = blocksOf('js', LANGUAGES)
   assert.match(code, /GenericContainer/)
@@ -251,7 +274,8 @@ async function runCommands(t: TestContext, document: string, cwd: string, prelud
   const here = (code: string) =>
     code.replaceAll('8080', ports[8080]).replaceAll('8081', ports[8081])
   const env = { ...USER_ENV, PORT: ports[8080] }
-  const server = new Running(['sh', '-c', here(command)], { cwd, env, detached: true })
+  const logged = here(command).replace(' > server.log', '')
+  const server = new Running(['sh', '-c', logged], { cwd, env, detached: true })
   t.after(() => process.kill(-Number(server.process.pid)))
   await server.serves()
   const shown = await run(consumer, 'sh', ['-c', `${prelude}\n${here(commands)}`])
@@ -276,9 +300,12 @@ test('the commands for other languages run', async (t) => {
   ])
 })
 
-test('the commands for a shared server run', async (t) => {
-  const { command, printed } = await runCommands(t, SHARED, '.')
-  assert.match(command, /^npm start -- --host 0\.0\.0\.0 --store-per-key .* --teacher-key /)
+test('the commands for a class run', async (t) => {
+  const { command, printed } = await runCommands(t, CLASS, '.')
+  assert.match(
+    command,
+    /^PETSTORE_TEACHER_KEY=\S+ npm start -- .*--store-per-key .* > server\.log$/s,
+  )
   const luna = '{"id":13,"name":"Luna","categoryId":1}'
   const requests: RecordedRequest[] = JSON.parse(printed.pop() ?? '')
   assert.deepEqual(
@@ -316,8 +343,8 @@ test('the commands for a shared server run', async (t) => {
 })
 
 test('no other command is in these documents, except that of the image', () => {
-  const [, image, ...shared] = blocksOf('sh', SHARED)
-  assert.match(image ?? '', /^docker run .* petstore-server --demo .*\\\n/)
-  assert.equal(shared.length, 1)
+  const [, image, ...others] = blocksOf('sh', CLASS)
+  assert.match(image ?? '', /^docker run .*\\\n {2}petstore-server --demo /)
+  assert.equal(others.length, 1)
   assert.equal(blocksOf('sh', LANGUAGES).length, 2)
 })

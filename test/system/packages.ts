@@ -30,10 +30,10 @@ export function npmInstall(folder: string, ...packages: readonly string[]): void
   must('npm', 'install', '--silent', '--prefix', folder, ...flags, ...packages)
 }
 
-/** Installs a package of Python; returns its folder. */
-export function pipInstall(name: string): string {
+/** Installs packages of Python; returns their folder. */
+export function pipInstall(...names: readonly string[]): string {
   const folder = folderOf()
-  must('pip3', 'install', '--quiet', '--target', folder, name)
+  must('pip3', 'install', '--quiet', '--target', folder, ...names)
   return folder
 }
 
