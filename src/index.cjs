@@ -3,6 +3,8 @@
 const { problem } = require('./node-version.cjs')
 
 if (problem) throw new Error(problem)
-const { connectPetstore, createPetstore, startPetstore } = require('./cli.cjs')
+const { connectPetstore, createPetstore, fetchClasses, startPetstore } = require('./cli.cjs')
+
+fetchClasses() // before a test replaces them
 
 module.exports = { connectPetstore, createPetstore, startPetstore }

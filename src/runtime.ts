@@ -24,17 +24,21 @@ export const now: () => number = performance.now.bind(performance)
 /** The classes of `fetch`, which no module of node has. */
 type FetchClasses = Pick<typeof globalThis, 'Headers' | 'Request' | 'Response'>
 
-const classes = fetchClasses()
-export const Headers: FetchClasses['Headers'] = classes.Headers
-export const Request: FetchClasses['Request'] = classes.Request
-export const Response: FetchClasses['Response'] = classes.Response
+let classes: FetchClasses | undefined
 
 /**
  * Those of the test environment, so that `instanceof Response` holds. Jest's jsdom has none, and a
- * polyfill may have no streams: then those of node's main context, which tests leave alone.
+ * polyfill may have no streams: then those of node's main context, which tests leave alone. The
+ * package takes them when it is loaded, the executable never: node takes 15 ms to load them.
  */
-function fetchClasses(): FetchClasses {
+export function fetchClasses(): FetchClasses {
+  classes ??= takeFetchClasses()
+  return classes
+}
+
+function takeFetchClasses(): FetchClasses {
   const { Request, Response }: Partial<FetchClasses> = globalThis
   const haveStreams = [Request, Response].every((one) => one && 'body' in one.prototype)
-  return haveStreams ? globalThis : runInThisContext('globalThis')
+  const global: FetchClasses = haveStreams ? globalThis : runInThisContext('globalThis')
+  return { Headers: global.Headers, Request: global.Request, Response: global.Response }
 }

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { INDEX } from './built.ts'
 import { exec } from './documents.ts'
 import { USER_ENV } from './process.ts'
 import { folderOf } from './support.ts'
@@ -13,8 +14,8 @@ const READ: Readonly<Record<string, string>> = {
   __dirname: 'a part of CommonJS, and no global',
   process: 'Jest hands on a copy of it; what the package reads of it is the same',
   console: 'a runner that replaces it shows a bug next to the test',
-  Request: 'once, when runtime.ts is loaded, which says why',
-  Response: 'once, when runtime.ts is loaded, which says why',
+  Request: 'once, when the package is loaded: runtime.ts says why',
+  Response: 'once, when the package is loaded: runtime.ts says why',
 }
 
 // Without node's types, the compiler names all that is not the language's.
@@ -45,4 +46,15 @@ test('the package reads only globals that tests leave alone, or takes at load', 
   const { stdout } = await exec('npx', tsc, { env }).catch((failed) => failed)
   const names = UNKNOWN.flatMap((one) => [...String(stdout).matchAll(one)].map(([, name]) => name))
   assert.deepEqual([...new Set(names)].sort(), Object.keys(READ).sort())
+})
+
+test('the package takes the classes of fetch when it is loaded', async () => {
+  const script = `import { createPetstore } from '${INDEX}'
+const own = Response
+for (const name of ['Headers', 'Request', 'Response']) globalThis[name] = class {}
+const petstore = createPetstore()
+const response = await petstore.fetch(petstore.url + '/pets', { headers: petstore.headers })
+console.log(response.status, response instanceof own)`
+  const { stdout } = await exec(process.execPath, ['--input-type=module', '--eval', script])
+  assert.equal(stdout, '200 true\n')
 })

@@ -16,6 +16,7 @@ import { strangeVariables } from './variables.ts'
 // One bundle is built for the executable and for the package.
 export { connectPetstore } from '../petstore/connect.ts'
 export { createPetstore, startPetstore } from '../petstore/launch.ts'
+export { fetchClasses } from '../runtime.ts'
 
 /** The parts of `process` that the executable uses. Its signals are events. */
 export interface Process extends EventEmitter {

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { ReadableStream } from 'node:stream/web'
 import { URL } from 'node:url'
-import { Headers, nextTurn, now, Request, Response } from '../runtime.ts'
+import { fetchClasses, nextTurn, now } from '../runtime.ts'
 import { Abort, throwIfAborted } from './abort.ts'
 import { dispatch, NO_BODY, type OpenRequest, reportEnd } from './dispatch.ts'
 import type { RequestHead, Service } from './dispatch.ts'
@@ -98,6 +98,7 @@ class InProcessExchange implements OpenRequest {
     const { method, headers: sent } = this.head
     const bytes = bytesOf(reply)
     const flat = headersOf(reply, bytes, echoedHeaders(sent, this.#service.cors, reply))
+    const { Headers, Response } = fetchClasses()
     const headers = new Headers()
     for (let at = 0; at < flat.length; at += 2) headers.append(flat[at] ?? '', flat[at + 1] ?? '')
     const isHead = method === 'HEAD'
@@ -153,6 +154,7 @@ function isRequest(input: Input): input is Request {
 
 /** The signal stays with Abort: a Request follows none that is foreign, and one for ever. */
 async function toRequest(input: Input, init: Init): Promise<Request> {
+  const { Request } = fetchClasses()
   const { method, headers, body, duplex } = init ?? {}
   const members = Object.entries({ method, headers, body, duplex })
   const given = Object.fromEntries(members.filter(([, value]) => value !== undefined))
@@ -163,6 +165,7 @@ async function toRequest(input: Input, init: Init): Promise<Request> {
 
 /** A copy of a Request of another library, such as a polyfill. */
 async function copyOf(foreign: Request): Promise<Request> {
+  const { Request } = fetchClasses()
   const { url, method, headers } = foreign
   const hasBody = method !== 'GET' && method !== 'HEAD'
   const body = hasBody ? await foreign.arrayBuffer() : null

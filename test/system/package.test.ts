@@ -196,6 +196,20 @@ test("the document's server in another process runs the tests, on every Node", a
   }
 })
 
+test('the executable does not load fetch, a sixth of its start, on every Node', async (t) => {
+  const report = `console.log(process.moduleLoadList.filter((name) => name.includes('undici')))`
+  write(consumer, { 'report.cjs': `process.on('exit', () => ${report})\n` })
+  const executable = join(consumer, 'node_modules/petstore-server/dist/main.js')
+  const command = ['--require', join(consumer, 'report.cjs'), executable, '--api-key', KEY]
+  for (const major of NODES) {
+    const server = new Running([await nodeOf(major), ...command, '--port', '0', '--log', 'off'])
+    t.after(() => server.process.kill('SIGKILL'))
+    await server.serves()
+    server.process.kill('SIGTERM')
+    assert.match((await server.exited).stdout, /\n\[\]\n$/)
+  }
+})
+
 for (const [runtime, evaluate, runs, tests] of [
   ['bun', '-e', ['run'], ['test', './first.test.mjs']],
   ['deno', 'eval', ['run', '-A'], ['test', '-A', '--no-check', 'first.test.mjs']],
