@@ -137,9 +137,8 @@ export function check<T>(
 ): asserts value is T {
   const { mustBe, isSecret, isType, isInRange, detail } = rule
   if (isType(value) && isInRange(value)) return
-  const shown = isSecret
-    ? name
-    : `${name} ${value === undefined ? 'is required and' : (text ?? show(value))}`
+  const given = value === undefined ? 'is required and' : (text ?? show(value))
+  const shown = isSecret ? name : `${name} ${given}`
   const message = `${shown} must be ${mustBe}`
   if (!isType(value)) throw misuse(message)
   const part = detail ? ` (${detail(value)})` : ''

@@ -160,7 +160,8 @@ export interface Petstore extends AsyncDisposable {
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>
   /**
    * Throws `verify_failed` if a fault is still to come, or a recorded request has violations. The
-   * error lists each. For a fault with the times `always`, one hit is enough.
+   * error lists each. For a fault with the times `always`, one hit is enough. A petstore from `of`
+   * forgets both as it closes: verify it before that.
    * @example afterEach(() => petstore.verify())
    */
   verify(): void

@@ -20,11 +20,10 @@ function findTsx() {
     console.log('Loading tsx, which runs the TypeScript sources on this Node: some seconds.')
   }
   // One try: npm's own three take a minute where there is no network.
-  const npx = ['--yes', '--prefer-offline', '--fetch-retries=0', '--package', TSX]
+  const flags = ['--yes', '--prefer-offline', '--fetch-retries=0', '--package', TSX]
+  const args = [...flags, '--', 'node', '-p', 'process.env.PATH']
   const shell = process.platform === 'win32'
-  const { stdout, status } = spawnSync('npx', [...npx, '--', 'node', '-p', 'process.env.PATH'], {
-    shell,
-  })
+  const { stdout, status } = spawnSync('npx', args, { shell })
   if (status !== 0) return undefined
   const [bin] = String(stdout).split(delimiter)
   return pathToFileURL(join(dirname(realpathSync(join(bin, 'tsx'))), 'loader.mjs')).href

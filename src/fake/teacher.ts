@@ -73,28 +73,32 @@ async function runInAll<P>(
   open: readonly OpenStore<P>[],
   run: (petstore: P) => Promise<Reply>,
 ): Promise<Reply> {
-  const failures: { number: number; error: unknown }[] = []
-  const all = open.map(async ({ number, petstore }) => {
-    try {
-      return { number, reply: await run(petstore) }
-    } catch (error) {
-      failures.push({ number, error })
-      return []
-    }
-  })
-  const replies = (await Promise.all(all)).flat()
+  const outcomes = await Promise.allSettled(open.map(({ petstore }) => run(petstore)))
+  const replies: Reply[] = []
+  const failures: Failure[] = []
+  for (const [at, { number }] of open.entries()) {
+    const outcome = outcomes[at]
+    if (outcome?.status === 'fulfilled') replies.push(outcome.value)
+    else failures.push({ number, error: outcome?.reason })
+  }
   if (failures.length > 0) throw joined(failures, open.length)
   const [first] = replies
   if (!first) return NONE_OPEN
-  const shown = replies.find(({ reply }) => reply.status >= 400) ?? first
-  const { status, body } = shown.reply
-  if (status >= 400 || body === undefined) return shown.reply
-  const members = replies.map(({ number, reply }) => `"${number}":${reply.body}`)
+  const refused = replies.find(({ status }) => status >= 400)
+  if (refused) return refused
+  const { status, body } = first
+  if (body === undefined) return first
+  const members = open.map(({ number }, at) => `"${number}":${replies[at]?.body}`)
   return { status, body: `{${members.join(',\n')}}` }
 }
 
+interface Failure {
+  readonly number: number // of the store
+  readonly error: unknown
+}
+
 /** The first error. Its message has those of all, unless each store has failed for one reason. */
-function joined(failures: readonly { number: number; error: unknown }[], stores: number): unknown {
+function joined(failures: readonly Failure[], stores: number): unknown {
   const [first] = failures
   const reasons = new Set(failures.map(({ error }) => messageOf(error)))
   if (reasons.size === 1 && failures.length === stores) return first?.error

@@ -159,7 +159,7 @@ function makeServer({ options, log }: Setup, service: Service, limits: Limits): 
 }
 
 const MAX_CONTROL_BODY = 4 * 2 ** 20 // parsing it must not hold up the petstore for long
-const CONTROLS = '/ (GET / lists them)' // where they are
+const CONTROL_PATHS = '/ (GET / lists them)' // where they are
 
 /** Starts the test controls if they are wanted. */
 async function startControls(parts: Parts, limits: Limits) {
@@ -169,7 +169,7 @@ async function startControls(parts: Parts, limits: Limits) {
   let isOnLoopback = true // until the address is known
   const petstore = new PetstoreHandle(parts)
   const serviceOf = (routes: Route[]): Service => ({
-    router: createRouter(routes, '', CONTROLS),
+    router: createRouter(routes, '', CONTROL_PATHS),
     authorize: (headers) => {
       if (isFromWebPage(headers, isOnLoopback)) return 'forbidden'
       if (keyring.isReserved(headers.authorization)) return undefined // the teacher's
