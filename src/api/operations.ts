@@ -1,51 +1,96 @@
-import type { Keyring } from '../http/bearer.ts'
-import type { Reply } from '../http/respond.ts'
-import type { Handler } from '../http/router.ts'
+import { types } from 'node:util'
+import { refuse } from '../errors.ts'
+import type { Handler, Reply, Route } from '../http/router.ts'
 import { parseJsonBytes } from '../pets/json.ts'
-import { validateNewPet } from '../pets/pet.ts'
-import type { AnyStore } from '../pets/store.ts'
-import type { Added, Awaitable, GetPetState, Page } from '../types.ts'
-import { ADD_ERRORS, refuse } from './errors.ts'
-import { readListQuery } from './query.ts'
+import { int64FromDigits, unknownMembers, validateNewPet } from '../pets/pet.ts'
+import type { Added, Awaitable, Page, Store } from '../pets/store.ts'
+import type { GetPetState } from '../types.ts'
+import { homePage, openapi } from './document.ts'
+import { LIST_PARAMETERS, readListQuery, unknownParameters } from './query.ts'
 
-export interface Context {
-  readonly store: AnyStore
+/** What the operations work on. */
+export interface Service {
+  readonly store: Store
   readonly basePath: string
-  readonly page: boolean // whether `/` is the page for people
-  readonly strict: boolean // whether unknown members are refused, which the document says
-  readonly keyring: Pick<Keyring, 'isAnyKeyValid'> // for the page, which may make up a key
-  getPetState: GetPetState
-  state: 'serving' | 'draining' | 'closed' // while it drains, /readyz is 503
-  onReadiness?: ((reply: Reply) => void) | undefined // receives what /readyz changes to
+  readonly strict: boolean // whether unknown parameters and members are refused
+  readonly getPetState: GetPetState
+  readonly isStopping: () => boolean // then /readyz is 503
 }
 
-const PET_ID = /^[1-9]\d{0,14}$/ // at most MAX_ID: no pet has a greater id
+const PET_ID = /^[1-9]\d{0,18}$/
 const OK: Reply = { status: 200, body: '{"ok":true}' }
 
-/** GET /pets: a page of pets, and a link to the next one if there is one (RFC 8288). */
-export function listPets(context: Context): Handler {
-  return ({ query }) => {
-    const read = readListQuery(query)
-    if (!read.ok) return refuse('badQuery', read.reason)
-    return respondWith(context.store.page(read.value), ({ json, next }: Page) => {
-      if (next === undefined) return { status: 200, body: json }
-      const { limit, status } = read.value
-      const filter = status ? `&status=${status}` : ''
-      const target = `${context.basePath}/pets?limit=${limit}${filter}&after=${next}`
-      return { status: 200, body: json, headers: ['Link', `<${target}>; rel="next"`] }
-    })
+/** The operations of the contract, and what is outside its base path. */
+export function routesOf(service: Service): Route[] {
+  const { basePath, strict } = service
+  return [
+    secured('GET', '/pets', 'listPets', listPets(service)),
+    secured('POST', '/pets', 'createPet', createPet(service)),
+    secured('GET', '/pets/{petId}', 'getPet', getPet(service)),
+    secured('GET', '/store/orders', 'listOrders', () => refuse('noOrders')),
+    open('/', 'page', homePage()),
+    open('/openapi.json', 'openapi', openapi(basePath)),
+    { ...open('/livez', 'livez', () => OK), isProbe: true },
+    { ...open('/readyz', 'readyz', readyz(service)), isProbe: true },
+  ]
+
+  function secured(
+    method: Route['method'],
+    path: string,
+    operation: string,
+    handle: Handler,
+  ): Route {
+    const known = operation === 'listPets' ? LIST_PARAMETERS : []
+    const strictly: Handler = (asked) => {
+      const unknown = unknownParameters(asked.query, known)
+      return unknown.length > 0
+        ? refuse('badQuery', `the query ${mustNotHave(unknown)}`)
+        : handle(asked)
+    }
+    return { method, path, operation, handle: strict ? strictly : handle, isSecured: true }
   }
 }
 
-/** Responds to what a store returns, at once unless that is a promise. */
-function respondWith<T>(value: Awaitable<T>, respond: (value: T) => Reply): Awaitable<Reply> {
-  if (!(value instanceof Promise)) return respond(value)
-  return value.then(respond, (cause) => ({ ...refuse('storeUnavailable'), cause }))
+function open(path: string, operation: string, handle: Handler): Route {
+  return { method: 'GET', path, operation, handle, isSecured: false }
 }
 
-export function createPet(context: Context): Handler {
-  const { basePath, store } = context
-  const respond = (added: Added): Reply => {
+function mustNotHave(names: readonly string[]): string {
+  const shown = names.map((name) => JSON.stringify(name.slice(0, 100)))
+  return `must not have ${shown.slice(0, 10).join(', ')}`
+}
+
+/** Responds to what a store returns, at once unless that is a promise. */
+function respondTo<T>(value: Awaitable<T>, reply: (value: T) => Reply): Awaitable<Reply> {
+  if (!types.isPromise(value)) return reply(value)
+  return value.then(reply, (cause) => ({ ...refuse('storageFailed'), cause }))
+}
+
+/** GET /pets: a page of pets, and a link to the next one if there is one (RFC 8288). */
+function listPets({ store, basePath }: Service): Handler {
+  return ({ query }) => {
+    const read = readListQuery(query)
+    if (!read.ok) return refuse('badQuery', read.reason)
+    const { limit, status } = read.value
+    const replyWith = ({ json, next }: Page): Reply => {
+      if (next === undefined) return { status: 200, body: json }
+      const filter = status ? `&status=${status}` : ''
+      const target = `${basePath}/pets?limit=${limit}${filter}&after=${next}`
+      return { status: 200, body: json, headers: ['Link', `<${target}>; rel="next"`] }
+    }
+    return respondTo(store.page(read.value), replyWith)
+  }
+}
+
+const ADD_ERRORS = {
+  store_full: 'storeFull',
+  storage_failed: 'notStored',
+  outcome_unknown: 'outcomeUnknown',
+} as const
+
+/** POST /pets. */
+function createPet({ store, basePath, strict }: Service): Handler {
+  const replyWith = (added: Added): Reply => {
     if (!added.ok) return { ...refuse(ADD_ERRORS[added.reason]), cause: added.cause }
     return { status: 201, body: added.json, headers: ['Location', `${basePath}/pets/${added.id}`] }
   }
@@ -54,54 +99,35 @@ export function createPet(context: Context): Handler {
     if (!input.ok) return refuse('badJson', input.reason)
     const pet = validateNewPet(input.value)
     if (!pet.ok) return refuse('badPet', pet.reason)
-    if (context.state === 'closed') return refuse('notStored') // it was delayed
-    return respondWith(store.add(pet.value), respond)
+    const unknown = strict ? unknownMembers(input.value) : []
+    if (unknown.length > 0) return refuse('badPet', `a pet ${mustNotHave(unknown)}`)
+    return respondTo(store.add(pet.value), replyWith)
   }
 }
 
-/** The `Link` of getPet: its successor, and where its deprecation is documented. */
-function deprecationLinks({ basePath, page }: Context): string {
-  const [path, type] = page ? ['/', 'text/html'] : ['/openapi.json', 'application/json']
-  return `<${basePath}/pets>; rel="successor-version", <${path}>; rel="deprecation"; type="${type}"`
-}
-
-/** GET /pets/{petId}: deprecated by the contract; responds 410 when its removal is rehearsed. */
-export function getPet(context: Context): Handler {
-  // RFC 8594: the day it is removed. RFC 9745: the day the contract was adopted.
-  const removal = ['Sunset', 'Thu, 05 Dec 2030 00:00:00 GMT', 'Link', deprecationLinks(context)]
-  const headers = ['Deprecation', '@1795132800', ...removal]
-  const gone = { ...refuse('gone'), headers: removal }
+/** GET /pets/{petId}: deprecated by the contract; 410 when its removal is rehearsed. */
+function getPet({ store, basePath, getPetState }: Service): Handler {
+  const successor = `<${basePath}/pets>; rel="successor-version"`
+  const documentation = '</>; rel="deprecation"; type="text/html"'
+  // RFC 8594: the day on which it is removed.
+  const sunset = ['Sunset', 'Thu, 05 Dec 2030 00:00:00 GMT']
+  const headers = [...sunset, 'Link', `${successor}, ${documentation}`]
+  const gone = { ...refuse('gone'), headers }
   const noPet = { ...refuse('noPet'), headers }
-  const respond = (body: string | undefined) =>
-    body === undefined ? noPet : { status: 200, body, headers }
+  if (getPetState === 'gone') return () => gone
+  const replyWith = (body: string | undefined): Reply => {
+    return body === undefined ? noPet : { status: 200, body, headers }
+  }
   return ({ param: petId }) => {
-    if (context.getPetState === 'gone') return gone
-    return PET_ID.test(petId) ? respondWith(context.store.get(Number(petId)), respond) : noPet
+    const id = PET_ID.test(petId) ? int64FromDigits(petId) : undefined
+    return id === undefined ? noPet : respondTo(store.get(id), replyWith)
   }
 }
 
-/** GET /store/orders: mentioned by the contract, not specified. */
-export function listOrders(): Handler {
-  return () => refuse('noOrders')
-}
-
-/** GET /livez: whether the server runs at all. */
-export function livez(): Handler {
-  return () => OK
-}
-
-/** GET /readyz: whether pets can be added. Repairs a snapshot that failed. */
-export function readyz(context: Context): Handler {
-  const reply = async (): Promise<Reply> => {
-    if (context.state !== 'serving') return refuse('draining')
-    const isWritable = context.store.isWritable()
-    return respondWith(isWritable, (isReady) => (isReady ? OK : refuse('storeUnavailable')))
-  }
-  let before = OK.status
-  return async () => {
-    const now = await reply()
-    if (now.status !== before) context.onReadiness?.(now)
-    before = now.status
-    return now
+/** GET /readyz: whether pets can be added. */
+function readyz({ store, isStopping }: Service): Handler {
+  return () => {
+    if (isStopping()) return refuse('stopping')
+    return respondTo(store.isWritable(), (isReady) => (isReady ? OK : refuse('storageFailed')))
   }
 }

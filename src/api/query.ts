@@ -1,33 +1,20 @@
 import { URLSearchParams } from 'node:url'
 import { failure, type Parsed } from '../pets/json.ts'
-import { isPetStatus, MAX_ID, PET_STATUSES } from '../pets/pet.ts'
-import type { PageQuery } from '../types.ts'
+import { int64FromDigits, isPetStatus, PET_STATUSES } from '../pets/pet.ts'
+import type { PageQuery } from '../pets/store.ts'
 
 const LIMIT = /^(?:[1-9]\d?|100)$/
 const DIGITS = /^(?:0|[1-9]\d{0,18})$/
+const DEFAULT: PageQuery = { limit: 20, after: 0 }
 
-const MAX_QUERIES = 500
-const MAX_LENGTH = 100 // characters of a query that is cached: longer than any useful one
+export const LIST_PARAMETERS: readonly string[] = ['limit', 'after', 'status']
 
-// Parsing a query costs more than building its page.
-const cache = new Map<string, Parsed<PageQuery>>()
-
-/** The query of listPets. */
+/** The query of listPets. The reason names every parameter that is wrong. Ignores unknown ones. */
 export function readListQuery(query: string): Parsed<PageQuery> {
-  const cached = cache.get(query)
-  if (cached) return cached
-  const result = parseListQuery(query)
-  if (query.length > MAX_LENGTH) return result
-  if (cache.size === MAX_QUERIES) cache.clear()
-  cache.set(query, result)
-  return result
-}
-
-/** The reason names every parameter that is wrong. Ignores unknown ones. */
-function parseListQuery(query: string): Parsed<PageQuery> {
-  const parameters = new URLSearchParams(`?${query}`) // or it would drop a leading `?` of the query
+  if (query === '') return { ok: true, value: DEFAULT }
+  const parameters = parametersOf(query)
   const issues: string[] = []
-  function read(name: string, isValid: (text: string) => boolean, mustBe: string) {
+  const read = (name: string, isValid: (text: string) => boolean, mustBe: string) => {
     const [text, ...more] = parameters.getAll(name)
     const isRight = text === undefined || (more.length === 0 && isValid(text))
     if (!isRight) issues.push(`${name} must be ${mustBe}, given once`)
@@ -37,12 +24,19 @@ function parseListQuery(query: string): Parsed<PageQuery> {
   const after = read('after', isCursor, 'an integer from 0 to 2^63-1') ?? '0'
   const status = read('status', isPetStatus, `one of ${PET_STATUSES.join(', ')}`)
   if (issues.length > 0) return failure(issues.join('; '))
-  // No id is above MAX_ID.
-  const range = { limit: Number(limit), after: Math.min(Number(after), MAX_ID) }
-  // Frozen, because it is cached, and a user's own store gets it too.
-  return { ok: true, value: Object.freeze(isPetStatus(status) ? { ...range, status } : range) }
+  const range = { limit: Number(limit), after: int64FromDigits(after) ?? 0 }
+  return { ok: true, value: isPetStatus(status) ? { ...range, status } : range }
 }
 
 function isCursor(text: string): boolean {
-  return DIGITS.test(text) && BigInt(text) < 2n ** 63n
+  return DIGITS.test(text) && int64FromDigits(text) !== undefined
+}
+
+/** The parameters that an operation does not have. */
+export function unknownParameters(query: string, known: readonly string[]): string[] {
+  return [...parametersOf(query).keys()].filter((name) => !known.includes(name))
+}
+
+function parametersOf(query: string): URLSearchParams {
+  return new URLSearchParams(`?${query}`) // which would drop a leading `?` of the query
 }

@@ -1,52 +1,38 @@
 import { EventEmitter, on, once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
-import type { Writable } from 'node:stream'
-import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
+import { createRequire } from 'node:module'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
-import { hasCode, hasMembers, messageOf } from '../guards.ts'
-import { reachableUrl, urlOf } from '../http/addresses.ts'
-import { launch, type Launched } from '../petstore/launch.ts'
+import { clearTimeout, now, setTimeout, sleep } from '../clock.ts'
+import { hasCode, messageOf } from '../errors.ts'
+import { reachableAddress, urlOf } from '../http/addresses.ts'
+import { RULES } from '../options.ts'
+import type { Store } from '../pets/store.ts'
+import { type Launched, RunningPetstore } from '../petstore.ts'
+import { check } from '../rules.ts'
+import type { StartOptions } from '../types.ts'
 import { greeting, logStart, VERSION } from './greeting.ts'
-import { logEachMinute } from './minute.ts'
-import { checkNpm } from './npm.ts'
-import { readInitialPets } from './readers.ts'
-import { type Config, HELP, readConfig, readFlags, VARIABLES } from './settings.ts'
-import { strangeVariables } from './variables.ts'
+import { readPets } from './readers.ts'
+import { type Config, HELP, readConfig, readFlags, unknownVariables } from './settings.ts'
 
-// One bundle is built for the executable and for the package.
-export { connectPetstore } from '../petstore/connect.ts'
-export { createPetstore, startPetstore } from '../petstore/launch.ts'
-export { fetchClasses } from '../runtime.ts'
-
-/** The parts of `process` that the executable uses. Its signals are events. */
-export interface Process extends EventEmitter {
-  readonly stdout: Writable & { isTTY?: boolean }
-  readonly stderr: Writable
-}
-
-/** Runs the executable, and ends the process. No top-level await: it is built as CommonJS. */
-export function run(): void {
-  void main(process.argv.slice(2), process.env, process).then((status) => process.exit(status))
-}
+const STORE_TIMEOUT = 2_000 // milliseconds that a store has to close: its disk may hang
 
 /** Runs the executable with the arguments after the script; resolves to the exit status. */
-export async function main(
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-  proc: Process,
-): Promise<number> {
-  const { stdout, stderr } = proc
+export async function main(args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const { stdout, stderr } = process
   // A closed pipe must not crash the server.
   for (const stream of [stdout, stderr]) stream.on('error', () => {})
   try {
-    checkNpm(args, env)
     const flags = readFlags(args)
-    for (const what of strangeVariables(env, VARIABLES))
-      stderr.write(`petstore-server: warning: ${what}\n`)
+    for (const name of unknownVariables(env)) {
+      stderr.write(`petstore-server: warning: unknown variable ${name}; see --help\n`)
+    }
     if (flags['help']) stdout.write(HELP)
     else if (flags['version']) stdout.write(`${VERSION}\n`)
     else if (flags['healthcheck']) await checkReadiness(readConfig(flags, env, ['host', 'port']))
-    else await serve((settings) => readConfig(flags, env, settings), proc)
+    else await serve((wanted) => readConfig(flags, env, wanted))
     return 0
   } catch (error) {
     stderr.write(`petstore-server: ${messageOf(error)}\n`)
@@ -54,72 +40,50 @@ export async function main(
   }
 }
 
-type ReadConfig = (settings?: readonly (keyof Config)[]) => Config
+type ReadConfig = (wanted?: readonly (keyof Config)[]) => Config
 
-async function serve(read: ReadConfig, proc: Process): Promise<void> {
-  const { stdout, stderr } = proc
+async function serve(read: ReadConfig): Promise<void> {
+  const { stdout, stderr } = process
   const isTTY = stdout.isTTY === true
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  const signals = signalsOf(proc, isTTY ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM'])
-  const hangups = signalsOf(proc, isTTY ? [] : ['SIGHUP'])
+  const nextSignal = signals(isTTY ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM'])
+  const nextHangup = signals(isTTY ? [] : ['SIGHUP'])
   const config = read()
-  config.log ??= isTTY ? 'text' : 'json'
-  const stopping = signals.next()
-  const launched = await launchUnless(stopping, config, stdout)
-  const { log, logReports } = launched
-  logStart(launched)
-  logReports()
-  const endMinutes = logEachMinute(launched)
-  void rereadKeys(launched, read, hangups)
-  const crashed = once(proc, 'uncaughtException').then(([error]) => {
-    throw new Error(`uncaught: ${inspect(error)}`)
-  })
+  const log = config.log ?? (isTTY ? 'text' : 'json')
+  const stopping = nextSignal()
+  const launched = await Promise.race([launch({ ...config, log }), signalAtStart(stopping)])
+  const hasGeneratedKey = keysOf(config).length === 0
+  logStart(launched, hasGeneratedKey)
+  void rereadKeys(launched, read, nextHangup)
   // Greet last: callers may signal us once the URL is printed.
-  const screen = config.log === 'json' ? stderr : stdout
-  screen.write(greeting(launched, isTTY))
-  const stopped = stopping.then((name) => stop(launched, config, name, signals.next()))
+  const screen = log === 'json' ? stderr : stdout
+  screen.write(greeting(launched, hasGeneratedKey, isTTY))
+  const stopped = stopping.then((signal) => stop(launched, config, signal, nextSignal()))
   try {
-    await Promise.race([stopped, crashed])
-    log.event('info', 'ends with exit status 0')
+    await Promise.race([stopped, crash()])
   } catch (error) {
-    log.event('error', messageOf(error))
-    log.event('info', 'ends with exit status 1')
+    launched.log.event('error', messageOf(error))
     throw error
   } finally {
-    endMinutes()
-    await log.flush()
+    await launched.log.flush()
   }
 }
 
-interface Signals {
-  /** The name of the next one, even if that came already. */
-  next(): Promise<string>
-}
-
-function signalsOf(proc: Process, names: readonly string[]): Signals {
+/** A function that resolves to the next signal's name, even if that came before the call. */
+function signals(names: readonly string[]): () => Promise<string> {
   const received = new EventEmitter()
   const queue = on(received, 'signal')
-  for (const name of names) proc.on(name, () => received.emit('signal', name))
-  return {
-    async next() {
-      const { value } = await queue.next()
-      return String(value[0])
-    },
-  }
+  for (const name of names) process.on(name, () => received.emit('signal', name))
+  return async () => String((await queue.next()).value[0])
 }
 
-/** Launches the petstore. Throws if a signal comes first. */
-async function launchUnless(
-  stopping: Promise<string>,
-  config: Config,
-  logStream: Writable,
-): Promise<Launched> {
-  const launching = launchFrom(config, logStream)
-  const winner = await Promise.race([launching, stopping])
-  if (typeof winner !== 'string') return winner
-  // run() exits, but a caller of main() goes on: close what is starting.
-  launching.then(({ petstore }) => petstore.close()).catch(() => {})
-  throw new Error(`${winner} received before the start was complete`)
+async function signalAtStart(stopping: Promise<string>): Promise<never> {
+  throw new Error(`${await stopping} received before the start was complete`)
+}
+
+async function crash(): Promise<never> {
+  const [error] = await once(process, 'uncaughtException')
+  throw new Error(`uncaught: ${inspect(error)}`)
 }
 
 /** The keys of the flags or the variable, and those of the file. */
@@ -127,75 +91,72 @@ function keysOf({ apiKeys = [], apiKeysFile = [] }: Config): string[] {
   return [...apiKeys, ...apiKeysFile]
 }
 
-async function launchFrom(config: Config, logStream: Writable): Promise<Launched> {
-  // drain and drainDelay are no options: stop() uses them.
-  const { apiKeys, apiKeysFile, demo, seed, drain, drainDelay, ...options } = config
+async function launch(config: Config): Promise<Launched> {
+  const { apiKeysFile, demo, seed, store, drain, drainDelay, ...options } = config
   const keys = keysOf(config)
-  const given = {
+  const given: StartOptions = {
     ...options,
-    // Only the controls show recorded requests. Undefined stands for the default.
-    maxRequests: options.controlPort === undefined ? 0 : undefined,
     apiKeys: keys.length > 0 ? keys : undefined, // then one is generated
-    pets: seed ?? (demo ? readInitialPets(`${import.meta.dirname}/demo.json`) : []),
-    keepAlive: options.keepAlive * 1_000, // milliseconds
-    logStream,
+    pets: seed ?? (demo ? readPets(`${import.meta.dirname}/demo.json`) : []),
+    store: store === undefined ? undefined : await importStore(store),
+    keepAlive: options.keepAlive * 1_000,
   }
-  const launched = await launch(given).catch((error) => {
-    const hint = hintFor(error, config)
-    throw hint === '' ? error : new Error(messageOf(error) + hint, { cause: error })
-  })
-  await nextTurn() // so that a signal received meanwhile wins the race in serve()
-  return launched
+  // Only the controls inject faults, and show recorded requests.
+  const purpose = options.controlPort === undefined ? 'server' : 'fake'
+  try {
+    return await RunningPetstore.launch(given, purpose)
+  } catch (error) {
+    if (!hasCode(error, 'EADDRINUSE')) throw error
+    throw new Error(`${messageOf(error)}: choose another --port or --control-port`)
+  }
 }
 
-/** Names the flag of an address that cannot be listened on. */
-function hintFor(error: unknown, config: Config): string {
-  if (!hasMembers(error) || !hasCode(error, 'EADDRINUSE', 'EADDRNOTAVAIL', 'ENOTFOUND')) return ''
-  const { code, port, hostname, address } = error
-  if (code === 'EADDRINUSE') {
-    const isOfControls = port === config.controlPort && port !== config.port
-    return `; use another ${isOfControls ? '--control-port' : '--port'}`
+/** Opens the store of a module: a path from the working directory, or a package found there. */
+async function importStore(name: string): Promise<Store> {
+  const path = resolve(name)
+  try {
+    const file = existsSync(path) ? path : createRequire(`${resolve()}/`).resolve(name)
+    const module: { default?: unknown } = await import(pathToFileURL(file).href)
+    if (typeof module.default !== 'function') throw new Error('its default export is no function')
+    const store = await module.default()
+    check('what it opens', store, RULES.store)
+    return store
+  } catch (cause) {
+    const [why] = messageOf(cause).split('\n') // node's next lines name its own files
+    throw new Error(`--store ${name}: ${why}`, { cause })
   }
-  const host = hostname ?? address
-  const isOfControls = host === config.controlHost && host !== config.host
-  return `; use another ${isOfControls ? '--control-host' : '--host'}`
 }
 
 /** Drains and closes the petstore. The second signal ends both waits. */
 async function stop(
-  launched: Launched,
-  config: Config,
+  { petstore, server, log, announceStop }: Launched,
+  { drain, drainDelay }: Config,
   signal: string,
   second: Promise<string>,
 ): Promise<void> {
-  const { petstore, core, log } = launched
-  const { drain, drainDelay } = config
-  const began = performance.now()
-  log.event('info', `${signal} received: ${waitOf(launched, config, signal)}`)
-  core.context.state = 'draining'
-  if (drainDelay > 0) {
-    const delay = wait(drainDelay * 1_000, undefined, { ref: false })
-    await Promise.race([delay, second])
-  }
+  const started = now()
+  const { requests, connections } = server.load
+  const delay = signal === 'SIGTERM' ? drainDelay : 0
+  const waits = `${delay > 0 ? `serves for ${delay} s more, then ` : ''}waits up to ${drain} s`
+  const open = `requests in flight: ${requests}, open connections: ${connections}`
+  log.event('info', `${signal} received: ${waits}; another signal stops at once; ${open}`)
+  announceStop()
+  await Promise.race([sleep(delay * 1_000), second])
   second.then(() => petstore.close(0)).catch(() => {}) // the next line reports a failure
-  const cutOff = await petstore.close(drain * 1_000)
-  log.event('info', `stopped after ${((performance.now() - began) / 1_000).toFixed(1)} s`)
+  const cutOff = await new Promise<number>((resolve, reject) => {
+    const tooLate = (): void => reject(new Error('the store did not close in time'))
+    const timer = setTimeout(tooLate, drain * 1_000 + STORE_TIMEOUT)
+    void petstore
+      .close(drain * 1_000)
+      .finally(() => clearTimeout(timer))
+      .then(resolve, reject)
+  })
+  log.event('info', `stopped after ${((now() - started) / 1_000).toFixed(1)} s`)
   if (cutOff > 0) throw new Error(`requests in flight that were cut off: ${cutOff}`)
 }
 
-/** What a stop waits for. */
-function waitOf({ load }: Launched, { drain, drainDelay }: Config, signal: string): string {
-  const { requests = 0, connections = 0 } = load?.() ?? {}
-  const open = `open connections: ${connections}`
-  if (drainDelay > 0) return `serves for ${drainDelay} s more; ${open}`
-  if (requests === 0) return `no request is in flight; ${open}`
-  const again = signal === 'SIGINT' ? 'Ctrl-C again' : 'another signal'
-  const awaited = requests === 1 ? '1 request' : `${requests} requests`
-  return `waits up to ${drain} s for ${awaited}; ${again} stops at once; ${open}`
-}
-
 async function checkReadiness({ host, port }: Config): Promise<void> {
-  const url = `${reachableUrl(urlOf(host, port))}/readyz`
+  const url = `${urlOf(reachableAddress(host), port)}/readyz`
   try {
     const signal = AbortSignal.timeout(3_000)
     const request = get(url, { signal, agent: false }) // not fetch, which refuses some ports
@@ -207,23 +168,23 @@ async function checkReadiness({ host, port }: Config): Promise<void> {
 }
 
 /** At each SIGHUP, reads the file of keys again. */
-async function rereadKeys(launched: Launched, read: ReadConfig, hangups: Signals): Promise<void> {
+async function rereadKeys(
+  { petstore, keys, log }: Launched,
+  read: ReadConfig,
+  nextHangup: () => Promise<string>,
+): Promise<void> {
   for (;;) {
-    await hangups.next()
-    onHangup(launched, read)
-  }
-}
-
-function onHangup({ petstore, options, core, keyCores, log }: Launched, read: ReadConfig): void {
-  const { size, bytes } = keyCores ?? core.context.store
-  log.event('info', `SIGHUP received: ${size} pets take ${bytes} bytes of ${options.maxStore}`)
-  try {
-    const config = read(['apiKeys', 'apiKeysFile'])
-    if (!config.apiKeysFile) return log.event('info', 'there is no file of API keys')
-    const keys = keysOf(config)
-    petstore.replaceKeys(keys)
-    log.event('info', `the file of API keys was read again; valid keys: ${new Set(keys).size}`)
-  } catch (error) {
-    log.event('error', `the API keys stay as they were: ${messageOf(error)}`)
+    await nextHangup()
+    try {
+      const config = read(['apiKeys', 'apiKeysFile'])
+      if (!config.apiKeysFile) {
+        log.event('info', 'SIGHUP received: there is no file of API keys')
+        continue
+      }
+      petstore.replaceKeys(keysOf(config))
+      log.event('info', `the file of API keys was read again; valid keys: ${keys.size}`)
+    } catch (error) {
+      log.event('error', `the API keys stay as they were: ${messageOf(error)}`)
+    }
   }
 }

@@ -1,75 +1,67 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
-import { messageOf } from '../guards.ts'
-import { DEFAULTS, RULES } from '../petstore/options.ts'
-import { BOOLEAN, check, integer, misuse, type Rule } from '../rules.ts'
-import { type Read, readInitialPets, readKeys } from './readers.ts'
-import { toBoolean, toBytes, toDelay, toInteger, toList } from './readers.ts'
-import { serviceLinksIn } from './variables.ts'
-import type { NewPet, StartOptions } from '../types.ts'
+import { messageOf } from '../errors.ts'
+import { DEFAULTS, RULES } from '../options.ts'
+import { check, integer, misuse, type Rule } from '../rules.ts'
+import type { InitialPet, StartOptions } from '../types.ts'
+import { readKeys, readPets, toBoolean, toBytes, toList, toNumber } from './readers.ts'
 
-type NoSetting = 'pets' | 'store' | 'maxRequests' | 'logStream' | 'unref'
-
-export interface Config extends Omit<StartOptions, NoSetting> {
+/** What the flags and variables say. Times are in seconds. */
+export interface Config extends Omit<StartOptions, 'pets' | 'store'> {
   port: number
   host: string
   apiKeysFile?: readonly string[] // the keys in it
   demo?: boolean
-  seed?: readonly NewPet[]
-  keepAlive: number // seconds, unlike StartOptions, and like the next two
+  seed?: readonly InitialPet[]
+  store?: string // the name of the module
+  keepAlive: number
   drain: number
   drainDelay: number
 }
 
-const DEFAULT_CONFIG: Config & Record<string, unknown> = {
-  ...DEFAULTS,
-  log: undefined, // depends on the terminal
-  port: 8080,
-  keepAlive: DEFAULTS.keepAlive / 1_000,
-  drain: 8,
-  drainDelay: 0,
-}
-
-const SECONDS = integer(0, 86_400, ' seconds')
-const OPTION_RULES: Readonly<Record<string, Rule<unknown>>> = RULES
-
 interface Setting {
   readonly group?: string // starts here in --help
-  readonly name?: string // of the flag; by default max-body for maxBody
-  readonly env?: string // the variable; by default PETSTORE_MAX_BODY
+  readonly flag?: string // by default max-body for maxBody
+  readonly env?: string // the variable; by default PETSTORE_MAX_BODY for max-body
   readonly value?: string // its placeholder in --help; a switch has none
-  readonly read?: Read // unless the value is a text
-  readonly rule?: Rule<unknown> // unless it is that of the option of the same name
+  readonly read?: (text: string) => unknown // unless the value is a text
+  readonly rule?: Rule | undefined // unless it is that of the option of the same name
   readonly isList?: true // a repeated flag adds a value; otherwise the last one counts
   readonly default?: string // for --help, if it cannot be shown as it is
   readonly help: string
 }
 
+const FALLBACKS: Readonly<Record<string, unknown>> = {
+  ...DEFAULTS,
+  log: undefined, // depends on the terminal
+  maxStore: undefined, // a default of the option, which must be left out with a store
+  port: 8080,
+  keepAlive: DEFAULTS.keepAlive / 1_000,
+  drain: 8,
+  drainDelay: 0,
+}
+const OPTION_RULES: Readonly<Record<string, Rule>> = RULES
+const SECONDS = { value: 'SECONDS', read: toNumber, rule: integer(0, 86_400, ' seconds') }
+
+/** Every setting: its flag, its variable, what it must be, and what --help says. */
 const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   port: {
     group: 'Address',
-    value: 'N',
-    read: toInteger,
     env: 'PORT',
+    value: 'N',
+    read: toNumber,
     help: 'port; 0 picks a free one',
   },
-  host: { value: 'ADDRESS', env: 'HOST', help: 'address to listen on' },
+  host: { env: 'HOST', value: 'ADDRESS', help: 'address to listen on; :: is every one' },
   basePath: { value: 'PATH', help: 'path that the operations are under' },
   cors: {
     value: 'ORIGIN',
     read: toList,
     isList: true,
-    help: 'origin whose scripts may call, or *; repeat for more',
-  },
-  page: {
-    name: 'no-page',
-    read: toBoolean,
-    env: 'PETSTORE_PAGE',
-    default: 'page on',
-    help: 'serve no page at / (variable: 0)',
+    help: 'origin whose scripts may call, or *; repeat for more (variable: commas)',
   },
   apiKeys: {
     group: 'Keys',
-    name: 'api-key',
+    flag: 'api-key',
     env: 'PETSTORE_API_KEYS',
     value: 'KEY',
     read: toList,
@@ -79,36 +71,39 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   },
   apiKeysFile: {
     value: 'FILE',
-    help: 'more keys, one a line, # starts a comment; SIGHUP rereads it',
     read: readKeys,
+    help: 'more keys, one a line, # starts a comment; read again on SIGHUP',
   },
-  demo: {
-    group: 'Pets',
-    read: toBoolean,
-    rule: BOOLEAN,
-    help: 'fill an empty store with a dozen pets',
+  demo: { group: 'Pets', help: 'a dozen animals in an empty store' },
+  seed: { value: 'FILE', read: readPets, help: 'JSON array of pets for an empty store' },
+  snapshot: { value: 'FILE', help: 'JSON file that keeps the pets; each create rewrites it' },
+  store: {
+    value: 'MODULE',
+    rule: undefined,
+    help: 'path or package whose default export opens a store of your own',
   },
-  seed: { value: 'FILE', help: 'fill it with this JSON array of NewPet', read: readInitialPets },
-  snapshot: { value: 'FILE', help: 'JSON file that keeps the pets' },
-  getPetState: { name: 'get-pet', value: 'STATE', help: 'deprecated, or gone: answers 410' },
+  getPetState: {
+    flag: 'get-pet',
+    value: 'STATE',
+    help: 'deprecated, or gone: getPet answers 410, to rehearse its removal',
+  },
   maxBody: {
     group: 'Limits',
     value: 'BYTES',
     read: toBytes,
-    default: `${DEFAULTS.maxBody / 1_024}k`,
-    help: 'bytes in the body of a request; suffixes k, m and g',
+    default: '64k',
+    help: 'bytes of a body; suffixes k, m and g',
   },
   maxStore: {
     value: 'BYTES',
     read: toBytes,
-    default: 'a quarter of the heap, 256m at most',
-    help: 'bytes of pets, 100 more for each',
+    default: "a quarter of the heap's limit, 256m at most",
+    help: 'bytes that pets may take, each its JSON and 100 more',
   },
   maxConnections: {
     value: 'N',
-    read: toInteger,
-    default: '10000, fewer in a small heap',
-    help: 'connections; the longest idle makes room',
+    read: toNumber,
+    help: 'connections, beyond which a new one is closed',
   },
   log: {
     group: 'Operation',
@@ -117,57 +112,32 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
     help: 'text, json or off',
   },
   keepAlive: {
-    value: 'SECONDS',
-    read: toInteger,
+    ...SECONDS,
     rule: integer(1, 86_400, ' seconds'),
-    help: "for an idle connection; longer than the proxy's",
+    help: "an idle connection is kept: longer than the proxy's",
   },
-  drain: {
-    value: 'SECONDS',
-    read: toInteger,
-    rule: SECONDS,
-    help: 'for requests in flight after SIGTERM or SIGINT',
-  },
-  drainDelay: {
-    value: 'SECONDS',
-    read: toInteger,
-    rule: SECONDS,
-    help: 'before that, to serve on while /readyz is 503',
-  },
-  storePerKey: {
-    group: 'Tests',
-    read: toBoolean,
-    help: 'own pets, faults and requests for each key; any key unless given',
-  },
-  delay: { value: 'MS', read: toDelay, help: 'milliseconds, or MIN-MAX, before each response' },
-  strict: { read: toBoolean, help: 'refuse unknown and repeated parameters and members' },
+  drain: { ...SECONDS, help: 'that requests in flight get at a stop' },
+  drainDelay: { ...SECONDS, help: 'after SIGTERM in which it serves, and /readyz says 503' },
+  strict: { group: 'Tests', help: 'unknown parameters and members are 400' },
   controlPort: {
     value: 'N',
-    read: toInteger,
-    help: 'port of the test controls: reset, requests, faults',
+    read: toNumber,
+    help: 'port of the test controls, on the same host',
   },
-  controlHost: { value: 'ADDRESS', help: 'address of the test controls' },
-  teacherKey: { value: 'KEY', help: 'key with which the controls act on any store, or on all' },
 }
 
 const ROWS = Object.entries(SETTINGS).map(([key, setting]) => {
-  const { name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
-  const env = `PETSTORE_${name.replaceAll('-', '_').toUpperCase()}`
-  const fallback = DEFAULT_CONFIG[key]
-  const isOff = fallback === undefined || fallback === false
-  return { key, env, value: '', default: isOff ? 'off' : fallback, ...setting, name }
+  const { flag = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`) } = setting
+  const env = `PETSTORE_${flag.replaceAll('-', '_').toUpperCase()}`
+  return { key, env, fallback: FALLBACKS[key], rule: OPTION_RULES[key], ...setting, flag }
 })
 type Row = (typeof ROWS)[number]
 
-/** The flags without their dashes, each with the placeholder of its value; a switch has none. */
-export const FLAGS: readonly Readonly<{ name: string; value: string }>[] = ROWS
-export const VARIABLES: readonly string[] = ROWS.map(({ env }) => env)
-
-function helpOf(row: Row): string {
-  const { group, name, value, env, help } = row
+function helpOf({ group, flag, value = '', env, help, fallback, default: shown }: Row): string {
   const title = group ? `\n${group}\n` : ''
-  const flag = `--${name} ${value}`
-  return `${title}  ${flag.padEnd(24)} ${env}\n      ${help} (${row.default})\n`
+  const named = `--${flag} ${value}`.padEnd(24)
+  const otherwise = shown ?? (fallback === false ? 'off' : fallback) ?? 'off'
+  return `${title}  ${named} ${env}\n      ${help} (${otherwise})\n`
 }
 
 export const HELP: string = `Usage: petstore-server [flag …]
@@ -175,34 +145,25 @@ export const HELP: string = `Usage: petstore-server [flag …]
 Serves a pet store over HTTP and JSON. A flag wins over the variable next to it.
 ${ROWS.map(helpOf).join('')}
 Commands
-  --healthcheck    ask a server with this configuration: exit 0 if it is ready
+  --healthcheck    ask a server of this configuration for /readyz: exit 0 or 1
   -h, --help       print this and exit
   -v, --version    print the version and exit
 `
 
-/** The flags of commands and settings by name: a text, a list of texts, or true for a switch. */
+/** The flags by name: a text, a list of texts, or true for a switch. */
 export function readFlags(args: readonly string[]): Readonly<Record<string, unknown>> {
   const options: ParseArgsConfig['options'] = {
     help: { type: 'boolean', short: 'h' },
     version: { type: 'boolean', short: 'v' },
     healthcheck: { type: 'boolean' },
   }
-  for (const { name, value, isList = false } of ROWS) {
-    options[name] = { type: value === '' ? 'boolean' : 'string', multiple: isList }
-  }
-  // parseArgs takes a value that begins with a dash only as `--flag=value`, so join them.
-  const words: string[] = []
-  for (const arg of args) {
-    const last = words.at(-1) ?? ''
-    const takesValue = last.startsWith('--') && options[last.slice(2)]?.type === 'string'
-    if (takesValue && /^-[^-]/.test(arg)) words[words.length - 1] = `${last}=${arg}`
-    else words.push(arg)
+  for (const { flag, value, isList = false } of ROWS) {
+    options[flag] = { type: value === undefined ? 'boolean' : 'string', multiple: isList }
   }
   try {
-    return parseArgs({ args: words, options }).values
+    return parseArgs({ args: [...args], options }).values
   } catch (error) {
-    const line = messageOf(error).replaceAll('\n', ' ')
-    throw misuse(`${line} (see --help)`)
+    throw misuse(`${messageOf(error).replaceAll('\n', ' ')} (see --help)`)
   }
 }
 
@@ -212,30 +173,36 @@ export function readConfig(
   env: NodeJS.ProcessEnv,
   wanted: readonly string[] = Object.keys(SETTINGS),
 ): Config {
-  const config = { ...DEFAULT_CONFIG }
-  const links = serviceLinksIn(env)
+  const config: Record<string, unknown> = {}
   for (const row of ROWS.filter(({ key }) => wanted.includes(key))) {
-    const flag = flags[row.name]
-    const variable = links.includes(row.env) ? '' : (env[row.env] ?? '')
-    if (flag !== undefined) {
-      const value = row.name.startsWith('no-') ? !flag : flag
-      config[row.key] = readSetting(row, `--${row.name}`, String(value)) // joins a list with commas
-    } else if (variable !== '') {
-      config[row.key] = readSetting(row, row.env, variable)
-    }
+    const flag = flags[row.flag]
+    const variable = env[row.env] ?? ''
+    // A list is joined with commas, as in its variable.
+    if (flag !== undefined) config[row.key] = readSetting(row, `--${row.flag}`, String(flag))
+    else if (variable !== '') config[row.key] = readSetting(row, row.env, variable)
+    else if (row.fallback !== undefined) config[row.key] = row.fallback
   }
-  return config
+  return config as unknown as Config // each value follows the rule of its setting
 }
 
 /** @param source The flag or variable that has the text. */
-function readSetting(row: Row, source: string, text: string): unknown {
-  const { key, read = String, rule = OPTION_RULES[key] } = row
-  let value: unknown
+function readSetting({ value, read, rule }: Row, source: string, text: string): unknown {
+  const shown = rule?.isSecret ? '' : ` ${JSON.stringify(text)}`
+  let setting: unknown
   try {
-    value = read(text)
+    setting = value === undefined ? toBoolean(text) : (read?.(text) ?? text)
   } catch (error) {
-    throw misuse(`${source} ${JSON.stringify(text)} ${messageOf(error)}`)
+    throw misuse(`${source}${shown} ${messageOf(error)}`)
   }
-  if (rule) check(source, value, rule, JSON.stringify(text))
-  return value
+  if (rule) check(source, setting, rule, JSON.stringify(text))
+  return setting
+}
+
+const SERVICE_LINK = /_SERVICE_|_PORT/ // Kubernetes makes such variables for a Service
+
+/** Variables that look like settings but are none. */
+export function unknownVariables(env: NodeJS.ProcessEnv): string[] {
+  const known = ROWS.map((row) => row.env)
+  const ours = Object.keys(env).filter((name) => name.startsWith('PETSTORE_'))
+  return ours.filter((name) => !known.includes(name) && !SERVICE_LINK.test(name))
 }

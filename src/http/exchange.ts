@@ -1,205 +1,194 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ReadableStream } from 'node:stream/web'
-import { now } from '../runtime.ts'
-import { dispatch, NO_BODY, reportEnd } from './dispatch.ts'
-import type { OpenRequest, RequestHead, Service } from './dispatch.ts'
-import { echoedHeaders } from './headers.ts'
-import { malformedProblem } from './malformed.ts'
-import { hangUp, type HangUp, type Problem, type Reply } from './respond.ts'
-import { bytesOf, respond, respondByStream } from './respond.ts'
-import type { Call, Route } from './router.ts'
+import type { Socket } from 'node:net'
+import { types } from 'node:util'
+import { now } from '../clock.ts'
+import { type ErrorName, refuse } from '../errors.ts'
+import type { Awaitable } from '../pets/store.ts'
+import { bodyError, headError, headersOf, isAllowedPreflight, optionsReply } from './headers.ts'
+import { KEY_MUST_BE } from './keys.ts'
+import { allowOf, type Asked, type Reply, type Route, type Router } from './router.ts'
 
-// What a request and its response take besides head and body: a generous estimate. But 10,000
-// connections with ordinary heads must stay within maxHeldBytes.
-const REQUEST_BYTES = 4 * 2 ** 10
-const STRING_BYTES = 64 // a generous estimate of what a string takes besides its characters
-
-/** A connection of HttpServer, as its exchanges see it. */
-export interface ServerConnection {
-  readonly keepAlive: number // milliseconds that it is kept while it is idle
-  reportUse(): void // marks it as used, recounts what it holds; may reset any connection
+/** What a server serves. */
+export interface App {
+  readonly router: Router
+  /** The index of a request's key, if it needs one, or what is wrong with it. */
+  readonly authorize: (req: IncomingMessage) => number | ErrorName | undefined
+  readonly cors: readonly string[] // the origins whose scripts may call, or `*`
+  readonly maxBody: number
+  readonly onBug: (error: unknown) => void // takes what an operation throws
+  readonly onEnd?: (exchange: Exchange) => void // logs and records it
+  /** Takes the reply to a request that could not be read. */
+  readonly onRefused?: (reply: Reply, remote: string) => void
 }
 
-/** A request over a socket, from its head to its response. */
-export class Exchange implements OpenRequest {
+const NO_BODY: Buffer = Buffer.alloc(0)
+const SILENCE_TIMEOUT = 60_000
+const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+\/?/i
+
+/** A request, and what becomes of it. */
+export class Exchange implements Asked {
   readonly req: IncomingMessage
   readonly res: ServerResponse
-  readonly head: RequestHead
+  readonly remote: string // the client's address, which the socket forgets when the client leaves
   readonly started: number = now()
-  readonly remote: string | undefined
+  readonly path: string // as it was sent
+  readonly query: string // as it was sent, without its question mark
   route: Route | undefined
-  key: number | undefined
-  call: Call | undefined // until its operation has settled, even if the client has left
-  readonly #headBytes: number // an estimate of what the head takes in memory
-  #buffered: Buffer = NO_BODY // the bytes of the body so far, and room for more
-  #streamedBytes = 0 // of a response that is not sent at once
-  readonly #service: Service
-  // Undefined where a user's own server calls `petstore.listener`.
-  readonly #connection: ServerConnection | undefined
-  #buffering: Promise<number | Problem> | undefined // see bufferBody()
-  #isExpecting: boolean // 100-continue, which is sent only if the body is read
-  #isOver = false // there was a response, or there will be none
+  param = '' // the last segment of the path, decoded
+  key: number | undefined // the index of its valid key
+  body: Buffer = NO_BODY
+  isExpecting: boolean // whether the client waits for a 100 before it sends the body
+  isOver = false // it was answered, or its client left
+  reply: Reply | undefined // once it is over; undefined if the client got none
+  bytes = 0 // of the body that was sent
+  duration = 0 // milliseconds from its head to its response
 
-  constructor(
-    service: Service,
-    req: IncomingMessage,
-    res: ServerResponse,
-    connection?: ServerConnection,
-  ) {
+  constructor(req: IncomingMessage, res: ServerResponse) {
     this.req = req
     this.res = res
-    this.head = { method: req.method ?? '', target: req.url ?? '', headers: req.headers }
-    this.#headBytes = this.head.target.length + headerBytes(req.rawHeaders)
-    this.#service = service.serviceFor?.(this.head) ?? service
-    this.#service.onBegin?.(this.head)
-    this.#connection = connection
-    this.remote = req.socket.remoteAddress
-    // On a user's server, node has sent the 100 already.
-    this.#isExpecting =
-      connection !== undefined && req.httpVersion === '1.1' && 'expect' in req.headers
+    this.remote = req.socket.remoteAddress ?? ''
+    const { url = '', headers, httpVersion } = req
+    // RFC 9112 §3.2: in origin-form or in absolute-form.
+    const target = url.startsWith('/') ? url : url.replace(ABSOLUTE_FORM, '/')
+    const mark = target.indexOf('?')
+    this.path = mark < 0 ? target : target.slice(0, mark)
+    this.query = mark < 0 ? '' : target.slice(mark + 1)
+    this.isExpecting = headers.expect !== undefined && httpVersion === '1.1'
   }
 
-  /** What it makes the server hold. */
-  get bytesHeld(): number {
-    return REQUEST_BYTES + this.#headBytes + this.#buffered.length + this.#streamedBytes
+  /** @param reply Undefined if the client got none. */
+  end(reply: Reply | undefined, bytes: number): void {
+    this.isOver = true
+    this.reply = reply
+    this.bytes = bytes
+    this.duration = Math.round((now() - this.started) * 1_000) / 1_000
   }
+}
 
-  process(): void {
-    const problem = malformedProblem(this.req)
-    if (problem) return this.sendLast(this.#service.refuse(problem))
-    // Upgrade is ignored (RFC 9110 §7.8), but node drops what follows it.
-    if (this.head.headers.upgrade !== undefined) this.res.shouldKeepAlive = false
-    const reply = dispatch(this.#service, this)
-    if (!(reply instanceof Promise)) return this.#settle(reply)
-    this.#connection?.reportUse()
-    this.res.on('close', () => this.finish()) // the client may leave meanwhile
-    if (this.req.readableFlowing === null) this.req.resume() // else its body hides that it left
-    void reply.then((settled) => this.#settle(settled)) // never rejects, like readBody()
+/**
+ * Takes a request through the checks in their order: HTTP, key, path, method, media type, size.
+ * Then reads its body, if the operation takes one, and runs the operation.
+ */
+export function answer(app: App, exchange: Exchange): Awaitable<Reply> {
+  const { router, cors, maxBody } = app
+  const { req } = exchange
+  const { method = '', url, headers } = req
+  const malformed = headError(req)
+  if (malformed) return refuse(malformed)
+  if (method === 'OPTIONS' && url === '*') return optionsReply(router.allow, headers, cors)
+
+  const { routes, param, isSecured } = router.find(exchange.path)
+  const route = routes.get(method === 'HEAD' ? 'GET' : method)
+  exchange.route = route
+  exchange.param = param
+  const key = isSecured ? app.authorize(req) : undefined
+  if (typeof key === 'string') return refuse(key, KEY_MUST_BE)
+  exchange.key = key
+
+  const allow = (): string => allowOf(routes.keys())
+  const isFound = routes.size > 0
+  if (method === 'OPTIONS' && (isFound || isAllowedPreflight(headers, cors))) {
+    return optionsReply(allow(), headers, cors)
   }
+  if (!isFound) return refuse('notFound', router.base || '/')
+  if (!route) return refuse('methodNotAllowed', allow())
+  if (route.method !== 'POST') return run(app, exchange, route)
 
-  /** Sends the last response of the connection. */
-  sendLast(reply: Reply): void {
-    this.res.shouldKeepAlive = false
-    this.#respond(reply)
-    this.#connection?.reportUse()
+  const wrong = bodyError(headers, maxBody)
+  if (wrong) return refuse(wrong, `${maxBody}`)
+  return readBody(exchange, maxBody).then((body) => {
+    if (!body) return refuse('bodyTooLarge', `${maxBody}`)
+    exchange.body = body
+    return run(app, exchange, route)
+  })
+}
+
+/** Runs an operation. If it throws, that is a bug: the client learns nothing about it. */
+function run(app: App, exchange: Exchange, { handle }: Route): Awaitable<Reply> {
+  const fail = (error: unknown): Reply => {
+    app.onBug(error)
+    return refuse('internalError')
   }
-
-  #settle(reply: Reply | HangUp): void {
-    this.#respond(reply)
-    this.#release()
-    this.#connection?.reportUse()
+  try {
+    const reply = handle(exchange)
+    return types.isPromise(reply) ? reply.catch(fail) : reply
+  } catch (error) {
+    return fail(error)
   }
+}
 
-  readBody(): Promise<Buffer | Problem> {
-    if (this.#isExpecting) this.res.writeContinue()
-    this.#isExpecting = false
-    return this.bufferBody().then((length) =>
-      typeof length === 'string' ? length : this.#buffered.subarray(0, length),
-    )
-  }
-
-  /**
-   * Collects the body in `buffered`. Resolves to its length, and not to the body, which `req` would
-   * keep. Drops the rest of one that is too large. Never settles if the client leaves.
-   */
-  bufferBody(): Promise<number | Problem> {
-    this.#buffering ??= new Promise((resolve) => {
-      const { req } = this
-      const { maxBody } = this.#service
-      if (req.readableEnded) return resolve('bodyRead') // by a user's server
-      let length = 0
-      req.on('data', (chunk: Buffer) => {
-        if (this.#isOver) return // it is only discarded
-        const start = length
-        length += chunk.length
-        if (length > maxBody) return resolve('bodyTooLarge')
-        const before = this.#buffered
-        this.#buffered = append(before, start, chunk, maxBody)
-        if (this.#buffered !== before) this.#connection?.reportUse()
-      })
-      req.on('end', () => {
-        if (!this.#isOver) resolve(length) // else it has its response, or was cut off
-      })
+/** Resolves to the body; to undefined if it is too large. */
+function readBody(exchange: Exchange, maxBody: number): Promise<Buffer | undefined> {
+  return new Promise((resolve) => {
+    const { req, res } = exchange
+    if (exchange.isExpecting) res.writeContinue()
+    exchange.isExpecting = false
+    let chunks: Buffer[] = []
+    let length = 0
+    req.on('data', (chunk: Buffer) => {
+      length += chunk.length
+      if (length <= maxBody) return void chunks.push(chunk)
+      chunks = []
+      resolve(undefined)
     })
-    return this.#buffering
-  }
-
-  /** Reports what became of the request, once. Without a reply, it gets no response. */
-  finish(reply?: Reply, bytes?: number): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    reportEnd(this.#service, this, reply, bytes)
-    this.#streamedBytes = 0
-    this.#endWait()
-    if (!this.call) this.#release() // else its operation goes on
-  }
-
-  /** Ends an operation that only waits: nobody is left to get its reply. */
-  #endWait(): void {
-    const onLeave = this.call?.onLeave
-    if (!onLeave) return
-    this.call = undefined
-    onLeave()
-  }
-
-  /** Drops the body, which would stay until the response has been read. */
-  #release(): void {
-    this.#buffered = NO_BODY
-    this.call = undefined
-  }
-
-  /** Responds, unless the client has left or the request proved malformed in the meantime. */
-  #respond(reply: Reply | HangUp): void {
-    const { req, res } = this
-    if (this.#isOver) return
-    if (res.headersSent) return this.finish() // a user's server has responded itself
-    if (typeof reply === 'string' || req.socket.destroyed) {
-      hangUp(res, typeof reply === 'string' ? reply : 'end')
-      return this.finish()
-    }
-    // Without a 100, the client may send the body or leave it out: nothing tells which.
-    if (this.#isExpecting) res.shouldKeepAlive = false
-    const headers = echoedHeaders(this.head.headers, this.#service.cors, reply)
-    if (reply.stream && req.method !== 'HEAD') {
-      return void this.#respondByStream(reply, headers, reply.stream)
-    }
-    const bytes = respond(res, reply, headers, this.#connection?.keepAlive)
-    this.finish(reply, bytes)
-  }
-
-  async #respondByStream(
-    reply: Reply,
-    headers: readonly string[],
-    stream: ReadableStream<Uint8Array>,
-  ): Promise<void> {
-    this.#streamedBytes = bytesOf(reply)
-    this.#connection?.reportUse()
-    const bytes = await respondByStream(this.res, reply, headers, stream)
-    this.finish(reply, bytes)
-    this.#connection?.reportUse()
-  }
+    req.on('end', () => resolve(Buffer.concat(chunks)))
+  })
 }
 
-/** @param headers Names and values in turn. */
-function headerBytes(headers: readonly string[]): number {
-  let bytes = STRING_BYTES * headers.length
-  for (let at = 0; at < headers.length; at += 2) {
-    const name = headers[at] ?? ''
-    const value = headers[at + 1] ?? ''
-    bytes += 2 * name.length + value.length // node keeps names in lower case, too
+/**
+ * Sends a response, and ends the exchange.
+ *
+ * @param after What is to become of the connection.
+ * @returns What becomes of it: after `close`, nothing more may be served on it.
+ */
+export function respond(
+  exchange: Exchange,
+  reply: Reply,
+  after: 'keep' | 'close',
+  cors: readonly string[],
+): 'keep' | 'close' {
+  const { req, res } = exchange
+  const { status, body, hangUp } = reply
+  if (hangUp === true || hangUp === 'reset') {
+    hangUpOn(exchange, hangUp)
+    return 'close'
   }
-  return bytes
+  const length = body === undefined ? 0 : Buffer.byteLength(body)
+  const fields = headersOf(reply, length, req.headers, cors)
+  // A client that waits for a 100 may send the body now, or not: nobody knows what comes next.
+  // After an Upgrade, node's parser takes what comes for the other protocol.
+  const isUnclear = exchange.isExpecting || req.headers.upgrade !== undefined
+  const isLast = after === 'close' || isUnclear
+  if (isLast) fields.push('Connection', 'close')
+  res.writeHead(status, fields)
+  if (hangUp) sendHalf(exchange, body ?? '', hangUp)
+  // As Latin-1, which is faster, if it is ASCII.
+  else res.end(body, length === body?.length ? 'latin1' : 'utf8')
+  closeIfUnread(req.socket)
+  exchange.end(reply, req.method === 'HEAD' ? 0 : length)
+  return isLast || hangUp ? 'close' : 'keep'
 }
 
-/** Appends to the first `length` bytes. A list would take much more for chunks of one byte. */
-function append(buffer: Buffer, length: number, chunk: Buffer, maxBytes: number): Buffer {
-  if (length === 0) return chunk // most bodies arrive as one
-  const total = length + chunk.length
-  let target = buffer
-  if (total > buffer.length) {
-    target = Buffer.alloc(Math.min(2 * total, maxBytes))
-    buffer.copy(target)
-  }
-  chunk.copy(target, length)
-  return target
+/**
+ * Lets node close a connection that moves nothing while much of a response is unread. Until then
+ * node itself has no time-out, so that a slow store may take its time.
+ */
+function closeIfUnread(socket: Socket): void {
+  if (socket.writableLength > socket.writableHighWaterMark) socket.setTimeout(SILENCE_TIMEOUT)
+}
+
+/** Ends the connection without a response. */
+function hangUpOn(exchange: Exchange, hangUp: true | 'reset'): void {
+  const { socket } = exchange.req
+  if (hangUp === 'reset') socket.resetAndDestroy()
+  else socket.destroy()
+  exchange.end(undefined, 0)
+}
+
+/** Sends the head and half of the body. Then the connection ends, or nothing more comes. */
+function sendHalf({ req, res }: Exchange, body: string, hangUp: 'halfway' | 'stalled'): void {
+  const bytes = Buffer.from(body)
+  res.flushHeaders()
+  res.write(bytes.subarray(0, bytes.length / 2))
+  if (hangUp === 'halfway') req.socket.destroySoon()
 }

@@ -1,231 +1,174 @@
-import type { Writable } from 'node:stream'
-import { clearTimeout, setTimeout } from '../runtime.ts'
-import { cachedTimestamp } from './clock.ts'
-import type { RequestHead, RequestOutcome } from './dispatch.ts'
-import { EventCounter, type LogLevel } from './event-counter.ts'
-import { messageOf } from '../guards.ts'
-import { readRequestId, readTraceId } from './headers.ts'
-import { HEAP_LIMIT } from './limits.ts'
-import { readTarget } from './router.ts'
+import { clearTimeout, setImmediate, setTimeout } from '../clock.ts'
+import { messageOf } from '../errors.ts'
+import type { Exchange } from './exchange.ts'
+import { requestIdOf } from './headers.ts'
+import type { Reply } from './router.ts'
 
-type Redact = (text: string) => string
-type Members = Readonly<Record<string, string | number | undefined>>
+type Level = 'info' | 'warn' | 'error'
+type Members = Readonly<Record<string, string | number | null | undefined>>
 
-export interface Log {
-  /** Makes a logger of a store's requests. Bodies and query values may be secret: it omits them. */
-  readonly requestLogger?: (redact: Redact) => (request: RequestOutcome) => void
+const MAX_TEXT = 1_000 // characters of a text that a client sent
+const MAX_BUFFERED = 8 * 2 ** 20 // bytes: beyond them lines are lost until the reader reads on
+const FLUSH_TIMEOUT = 450 // milliseconds
+
+/** The log on standard output: a line for each request, without keys, queries and bodies. */
+export class Log {
+  readonly #format: 'text' | 'json' | 'off'
+  #lines: string[] = [] // of this turn of the event loop
+  #lost = 0 // lines since the last that was written
+  #isClosed = false
+
+  constructor(format: 'text' | 'json' | 'off') {
+    this.#format = format
+    // Without a listener, an error would end the process. The callback of `write` gets it, too.
+    const { stdout } = process
+    if (format !== 'off' && stdout.listenerCount('error') === 0) stdout.on('error', () => {})
+  }
+
+  get isOff(): boolean {
+    return this.#format === 'off'
+  }
+
+  request(exchange: Exchange): void {
+    if (this.isOff) return
+    const { req, path, key, reply, duration, bytes, remote } = exchange
+    const { headers, method = '' } = req
+    const { status = null, error, cause } = reply ?? {}
+    this.#add(levelOf(status), {
+      method,
+      path: shortened(path),
+      status,
+      ms: duration,
+      bytes,
+      code: error?.code,
+      cause: cause === undefined ? undefined : messageOf(cause),
+      key,
+      requestId: requestIdOf(headers),
+      remote: plainAddress(remote),
+      forwardedFor: shortened(headers['x-forwarded-for']?.toString()),
+    })
+  }
+
+  /** A request that could not be read. */
+  refused({ status, error }: Reply, remote: string): void {
+    this.#add('info', { status, code: error?.code, remote: plainAddress(remote) })
+  }
+
   /** @param members More members of a JSON line. */
-  event(level: LogLevel, message: string, members?: Members): void
-  /** Logs the first event of a kind at once; its repeats within 10 s as one line, with a count. */
-  count(level: LogLevel, what: string): void
-  /** Takes how many requests have ended since the last call, by class of status such as 2xx. */
-  takeCounts(): ReadonlyMap<string, number>
+  event(level: Level, message: string, members: Members = {}): void {
+    this.#add(level, { message, ...members })
+  }
+
   /** Resolves when all lines so far have left the process, or after half a second. */
-  flush(): Promise<void>
-}
-
-const BATCH_DELAY = 5 // milliseconds
-// Characters, after which a batch does not wait: a busy turn of the event loop, which lasts longer
-// than the delay, may log any number of lines.
-const BATCH_LENGTH = 64 * 2 ** 10
-const FLUSH_TIMEOUT = 450 // a stop flushes twice, within a second
-// Beyond this, lines are dropped until the reader catches up. V8 may take four times as much.
-const MAX_BUFFERED_BYTES = Math.min(16 * 2 ** 20, HEAP_LIMIT / 16)
-
-/** @param redact Takes the keys out of the message of an event. */
-export function openLog(format: 'text' | 'json' | 'off', stream: Writable, redact: Redact): Log {
-  if (format === 'off')
-    return { event() {}, count() {}, takeCounts: () => new Map(), async flush() {} }
-  const isJson = format === 'json'
-  const requestLine = isJson ? jsonLine : textLine
-  const eventLine = isJson ? jsonEvent : textEvent
-  // Without a listener, an error ends the process. The callback of `write` gets it, too.
-  if (stream.listenerCount('error') === 0) stream.on('error', () => {})
-  const writeBatch = batchWriter(stream, (lost, reason) =>
-    eventLine('warn', `${lost} lines were dropped: ${reason}`),
-  )
-  const { add, write } = inBatches(writeBatch)
-  const event: Log['event'] = (level, message, members) =>
-    add(eventLine(level, redact(message), members))
-  const counter = new EventCounter(event)
-  const { countRequest, takeCounts } = requestCounter()
-  return {
-    requestLogger: (redactRequest) => (request) => {
-      countRequest(request)
-      add(requestLine(request, redactRequest))
-    },
-    takeCounts,
-    event,
-    count: (level, what) => counter.count(level, what),
-    flush() {
-      counter.report()
-      write()
-      return new Promise((resolve) => {
-        const timer = setTimeout(resolve, FLUSH_TIMEOUT)
-        stream.write('', () => {
-          clearTimeout(timer)
-          resolve()
-        })
+  flush(): Promise<void> {
+    this.#write()
+    if (this.isOff) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, FLUSH_TIMEOUT)
+      process.stdout.write('', () => {
+        clearTimeout(timer)
+        resolve()
       })
-    },
-  }
-}
-
-const CLASSES = ['unanswered', '1xx', '2xx', '3xx', '4xx', '5xx']
-
-/** Counts requests by class of status until they are taken. */
-function requestCounter() {
-  let counts = new Map<string, number>()
-
-  function countRequest({ reply }: RequestOutcome): void {
-    const status = CLASSES[Math.trunc((reply?.status ?? 0) / 100)] ?? ''
-    counts.set(status, (counts.get(status) ?? 0) + 1)
+    })
   }
 
-  function takeCounts(): ReadonlyMap<string, number> {
-    const taken = counts
-    counts = new Map()
-    return taken
-  }
-  return { countRequest, takeCounts }
-}
-
-const unwritten = new Set<() => void>() // of all logs: Node warns of more than ten 'exit' listeners
-process.on('exit', () => {
-  for (const write of unwritten) write()
-})
-
-/** Collects lines, and hands them over in batches. */
-function inBatches(writeBatch: (batch: string) => void) {
-  let lines = ''
-
-  function add(line: string): void {
-    if (lines === '') setTimeout(write, BATCH_DELAY)
-    unwritten.add(write)
-    lines += line
-    if (lines.length >= BATCH_LENGTH) write()
+  #add(level: Level, members: Members): void {
+    if (this.isOff) return
+    if (this.#lines.length === 0) setImmediate(() => this.#write())
+    this.#lines.push(this.#line(level, members))
   }
 
-  function write(): void {
-    const batch = lines
-    lines = ''
-    unwritten.delete(write)
-    writeBatch(batch)
+  #line(level: Level, members: Members): string {
+    return this.#format === 'json' ? jsonLine(level, members) : textLine(level, members)
   }
-  return { add, write }
-}
 
-/**
- * Writes batches of lines, and counts lost ones. A closed stream ends the log, not the server.
- *
- * @param warning Makes the line that tells how many lines were lost.
- */
-function batchWriter(stream: Writable, warning: (lost: number, reason: string) => string) {
-  let lost = 0 // lines since the last batch that was handed over
-  let reason = '' // why they were lost
-  let lineEnd = '' // ends a line that may have been cut off
-  let isClosed = false
-
-  function writeBatch(batch: string): void {
-    const atRisk = lost + batch.split('\n').length - 1 // lines that are lost if this fails
-    if (isClosed) return
-    if (stream.writableLength > MAX_BUFFERED_BYTES) {
-      lost = atRisk
-      reason = "the log's reader is too slow"
+  #write(): void {
+    const lines = this.#lines
+    this.#lines = []
+    if (lines.length === 0 || this.#isClosed) return
+    if (process.stdout.writableLength > MAX_BUFFERED) {
+      this.#lost += lines.length
       return
     }
-    const report = lost > 0 ? lineEnd + warning(lost, reason) : ''
-    lost = 0
-    lineEnd = ''
-    stream.write(report + batch, (error) => error && onFailure(error, atRisk))
+    const count = this.#lost + lines.length
+    if (this.#lost > 0) {
+      const message = `lines that were lost, because they could not be written: ${this.#lost}`
+      lines.unshift('\n', this.#line('warn', { message })) // the last one may have been cut off
+      this.#lost = 0
+    }
+    process.stdout.write(lines.join(''), (error) => {
+      if (error) this.#onFailure(error, count)
+    })
   }
 
-  function onFailure({ code, message }: NodeJS.ErrnoException, count: number): void {
-    lost += count
-    reason = message
-    lineEnd = '\n'
-    if (isClosed || (code !== 'EPIPE' && !stream.destroyed)) return // it may pass
-    isClosed = true
+  /** A closed pipe ends the log, not the server. Anything else, such as a full disk, may pass. */
+  #onFailure({ code, message }: NodeJS.ErrnoException, count: number): void {
+    this.#lost += count
+    if (this.#isClosed || (code !== 'EPIPE' && !process.stdout.destroyed)) return
+    this.#isClosed = true
     console.error(`petstore-server: the log has ended: ${message}`)
   }
-  return writeBatch
 }
 
-const now = cachedTimestamp(1, (time) => time.toISOString())
-
-const LEVELS: Readonly<Record<number, LogLevel>> = { 500: 'error', 503: 'warn' }
-
-// Concatenated: JSON.stringify of an object takes longer.
-function jsonLine(request: RequestOutcome, redact: Redact): string {
-  const { head, reply, ms, bytes } = request
-  const level = LEVELS[reply?.status ?? 0] ?? 'info'
-  const method = head && redact(head.method)
-  const path = head && targetOf(head, redact)
-  return (
-    `{"time":"${now()}","level":"${level}"${jsonMember('method', method)}` +
-    `${jsonMember('path', path)},"status":${reply?.status ?? null},"ms":${ms},"bytes":${bytes}` +
-    `${otherMembers(request, redact, jsonMember)}}\n`
-  )
+function levelOf(status: number | null): Level {
+  if (status === 500) return 'error'
+  return status === 503 ? 'warn' : 'info'
 }
 
-function textLine(request: RequestOutcome, redact: Redact): string {
-  const { head, reply, ms, bytes } = request
-  const requested = head ? `${redact(head.method)} ${word(targetOf(head, redact))}` : '- -'
-  const outcome = `${reply?.status ?? 'no response'} ${ms} ms ${bytes} B`
-  return `${now()} ${requested} ${outcome}${otherMembers(request, redact, textMember)}\n`
+function shortened<T extends string | undefined>(text: T): string | T {
+  return text && text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT - 1)}…` : text
 }
 
-function jsonMember(name: string, value: string | number | undefined): string {
-  if (value === undefined) return ''
-  return `,"${name}":${typeof value === 'number' ? value : quoted(value)}`
+/** An IPv4 client, also of a server that listens on IPv6. */
+function plainAddress(remote: string): string {
+  return remote.startsWith('::ffff:') ? remote.slice('::ffff:'.length) : remote
 }
 
-function textMember(name: string, value: string | number | undefined): string {
-  return value === undefined ? '' : ` ${name}=${word(String(value))}`
+// Concatenated: JSON.stringify of an object takes three times as long.
+function jsonLine(level: Level, members: Members): string {
+  let line = `{"time":"${timestamp()}","level":"${level}"`
+  for (const name in members) {
+    const value = members[name]
+    if (value === undefined) continue
+    line += `,"${name}":${typeof value === 'string' ? quoted(value) : value}`
+  }
+  return `${line}}\n`
 }
 
-function otherMembers(request: RequestOutcome, redact: Redact, show: typeof textMember): string {
-  const { headers } = request.head ?? {}
-  const { code, cause } = request.reply ?? {}
-  const requestId = headers && readRequestId(headers)
-  const forwardedFor = headers?.['x-forwarded-for']?.toString()
-  return (
-    show('operation', request.route?.operation) +
-    show('code', code && redact(code)) +
-    show('cause', cause === undefined ? undefined : redact(messageOf(cause))) +
-    show('key', request.key) +
-    show('requestId', requestId && redact(requestId)) +
-    show('traceId', requestId === undefined && headers ? readTraceId(headers) : undefined) +
-    show('remote', request.remote) +
-    show('forwardedFor', forwardedFor && redact(forwardedFor))
-  )
+function textLine(level: Level, members: Members): string {
+  const { message, method = '-', path = '-', status, ms, bytes, ...others } = members
+  // Further lines are indented, so that none looks like another event.
+  if (message !== undefined) {
+    const text = escaped(String(message)).replaceAll('\n', '\n    ')
+    return `${timestamp()} ${level}: ${text}\n`
+  }
+  let line = `${timestamp()} ${level} ${word(String(method))} ${word(String(path))} `
+  line += status ?? 'no response'
+  if (ms !== undefined) line += ` ${ms} ms ${bytes} B`
+  for (const [name, value] of Object.entries(others)) {
+    if (value !== undefined) line += ` ${name}=${word(String(value))}`
+  }
+  return `${line}\n`
 }
 
-function jsonEvent(level: LogLevel, message: string, members?: Members): string {
-  const line = JSON.stringify({ time: now(), level, message, ...members })
-  return `${line.replace(TO_ESCAPE, escaped)}\n`
-}
+let lastTime = 0
+let lastTimestamp = ''
 
-/** The lines of a message are indented after the first, so that none looks like another event. */
-function textEvent(level: LogLevel, message: string): string {
-  const lines = message.replace(TO_ESCAPE, escaped).replaceAll('\n', '\n    ')
-  return `${now()} ${level}: ${lines}\n`
-}
-
-/** Path and query, with `*` for each value in the query, and for each part without a `=`. */
-function targetOf({ target }: RequestHead, redact: Redact): string {
-  const { path, query } = readTarget(target)
-  if (query === '') return redact(path)
-  return `${redact(path)}?${redact(query).replace(/([^&=]*=)[^&]*|[^&]+/g, '$1*')}`
+/** The time, formatted once in a millisecond. */
+function timestamp(): string {
+  const time = Date.now()
+  if (time !== lastTime) {
+    lastTime = time
+    lastTimestamp = new Date(time).toISOString()
+  }
+  return lastTimestamp
 }
 
 const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/ // printable ASCII, but no " or \
 const WORD = /^[!#-[\]-~]+$/ // the same, but no space
-const TO_ESCAPE = /[\0-\t\v-\x1f\u007f-\uffff]/g // all but \n and printable ASCII
 
-/** A JSON string in ASCII, because terminals act on some other characters. */
 function quoted(text: string): string {
-  return NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text).replace(TO_ESCAPE, escaped)
+  return NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : escaped(JSON.stringify(text))
 }
 
 /** A text in quotes unless it is a single word, so that a space in it cannot start a member. */
@@ -233,6 +176,9 @@ function word(text: string): string {
   return WORD.test(text) ? text : quoted(text)
 }
 
-function escaped(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+/** In ASCII, because terminals act on some other characters. Newlines stay. */
+function escaped(text: string): string {
+  return text.replace(/[\0-\t\v-\x1f\u007f-\uffff]/g, (unit) => {
+    return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
 }

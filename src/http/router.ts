@@ -1,79 +1,71 @@
-import type { Awaitable } from '../guards.ts'
-import type { HangUp, Reply } from './respond.ts'
+import type { Awaitable } from '../pets/store.ts'
 
-export interface Call {
-  readonly param: string // the last segment of the path: `{petId}`, where the route has it
-  readonly query: string // undecoded, without its question mark
-  readonly body: Buffer
-  endDelay?: (() => void) | undefined // there while the operation waits only for time to pass
-  onLeave?: (() => void) | undefined // ends an operation that only waits for other requests
-  readonly head: object // the same for all that handles a request, so that it is told from others
+/** What an operation gets: a request without its connection. */
+export interface Asked {
+  readonly query: string // as it was sent, without its question mark
+  readonly param: string // the last segment of the path, decoded: `{petId}`, where the route has it
+  readonly body: Buffer // empty if the operation takes none
 }
 
-/** An operation: replies, or hangs up. If it throws, that is a bug: a 500. */
-export type Handler = (call: Call) => Awaitable<Reply | HangUp>
+/** What an operation returns: a response without its connection. */
+export interface Reply {
+  readonly status: number
+  readonly headers?: readonly string[] // beyond those of all: name, value, name, value …
+  readonly body?: string // absent if the response has no content
+  readonly type?: string // of the body; JSON by default
+  readonly error?: { readonly code: string; readonly message: string } // in the body
+  readonly cause?: unknown // of the failure, for the log alone
+  readonly hangUp?: true | 'reset' | 'halfway' | 'stalled' // what a test does to the connection
+}
+
+/** An operation. If it throws, that is a 500. */
+export type Handler = (asked: Asked) => Awaitable<Reply>
 
 export interface Route {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   readonly path: string // percent-decoded; a last segment `{name}` matches any that is not empty
   readonly operation: string
-  handle: Handler // faults and `strict` decorate it
-  readonly scope: 'base' | 'root' // under the base path, or outside it and without a key
-  readonly isProbe?: boolean | undefined // not logged or recorded: it comes every few seconds
+  readonly handle: Handler
+  readonly isSecured: boolean // under the base path, and with a key
+  readonly isProbe?: boolean // it comes every few seconds
 }
 
-interface RouteMatch extends Omit<Call, 'body' | 'head'> {
-  readonly secured: boolean // needs a key
-  readonly routes: Map<string, Route> | undefined // by method; undefined if nothing is there
-  readonly route: Route | undefined // GET's for a HEAD
+/** What is at a path. */
+interface Resource {
+  readonly isSecured: boolean
+  readonly routes: Map<string, Route> // by method; empty if nothing is there
 }
 
-/** Path and query of a target in origin-form or absolute-form (RFC 9112 §3.2). */
-export function readTarget(target: string): { path: string; query: string } {
-  const originForm = target.replace(/^https?:\/\/[^/?#]+\/?/i, '/')
-  const mark = originForm.indexOf('?')
-  if (mark < 0) return { path: originForm, query: '' }
-  return { path: originForm.slice(0, mark), query: originForm.slice(mark + 1) }
-}
-
-export interface Router {
-  readonly allow: string // for `OPTIONS *`: the methods of all resources
-  readonly place: string // where the operations are
-  /** Matches exactly and case-sensitively, after percent-decoding each segment. */
-  find(method: string, target: string): RouteMatch
-}
-
-export function createRouter(
-  table: readonly Route[],
-  base: string,
-  place: string = base || '/',
-): Router {
+/** The routes by path. Matches exactly and case-sensitively, after percent-decoding. */
+export class Router {
+  readonly base: string
+  readonly allow: string // for `OPTIONS *`: the methods of all routes
   // By path, with % for its parameter: a decoded path has no bare %, only %25 and %2F.
-  const resources = new Map<string, Map<string, Route>>()
-  for (const route of table) {
-    const start = route.scope === 'base' ? base : ''
-    const fullPath = (start + route.path).replace(/\{\w+\}$/, '%')
-    const routes = resources.get(fullPath) ?? new Map<string, Route>()
-    routes.set(route.method, route)
-    resources.set(fullPath, routes)
-  }
-  const prefix = `${base}/`
+  readonly #resources = new Map<string, Resource>()
 
-  function find(method: string, target: string): RouteMatch {
-    const { path, query } = readTarget(target)
+  constructor(table: readonly Route[], base: string) {
+    this.base = base
+    this.allow = allowOf(table.map(({ method }) => method))
+    for (const route of table) {
+      const { isSecured } = route
+      const path = (isSecured ? base : '') + route.path.replace(/\{\w+\}$/, '%')
+      const resource = this.#resources.get(path) ?? { isSecured, routes: new Map() }
+      resource.routes.set(route.method, route)
+      this.#resources.set(path, resource)
+    }
+  }
+
+  find(path: string): Resource & { readonly param: string } {
     const decoded = path.includes('%') ? decodePath(path) : path
     const start = decoded.lastIndexOf('/') + 1
     const param = decoded.slice(start)
-    let routes = resources.get(decoded)
-    if (!routes && param !== '') routes = resources.get(`${decoded.slice(0, start)}%`)
-    const route = routes?.get(method === 'HEAD' ? 'GET' : method)
+    let resource = this.#resources.get(decoded)
+    if (!resource && param !== '') resource = this.#resources.get(`${decoded.slice(0, start)}%`)
     // A path that leads to nothing is secured if it is under the base path, which may be empty.
-    const some = route ?? routes?.values().next().value
-    const secured = some ? some.scope === 'base' : decoded === base || decoded.startsWith(prefix)
-    return { query, param, secured, routes, route }
+    const isUnderBase = decoded === this.base || decoded.startsWith(`${this.base}/`)
+    const { routes, isSecured } = resource ?? { routes: new Map(), isSecured: isUnderBase }
+    return { routes, isSecured, param }
   }
-
-  return { allow: allowOf(table.map(({ method }) => method)), place, find }
 }
 
 /** The value of an `Allow` header: these methods, OPTIONS, and HEAD where there is GET. */

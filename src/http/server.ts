@@ -1,77 +1,171 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { Server as NetServer } from 'node:net'
-import type { Duplex } from 'node:stream'
-import { urlOf } from './addresses.ts'
-import { emptyBacklog } from './backlog.ts'
-import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from '../runtime.ts'
-import type { Connection } from './connection.ts'
-import { Connections } from './connections.ts'
-import type { Service } from './dispatch.ts'
-import { Exchange } from './exchange.ts'
-import { requestClass } from './late-requests.ts'
-import { MAX_HEADERS, type ServerOptions } from './limits.ts'
-import { malformedProblem, problemOf } from './malformed.ts'
-import { bytesOf, type Problem, type Reply, responseText } from './respond.ts'
+import { STATUS_CODES } from 'node:http'
+import { Server as NetServer, Socket } from 'node:net'
+import { types } from 'node:util'
+import { clearInterval, clearTimeout, nextTurn, setInterval, setTimeout } from '../clock.ts'
+import { type ErrorName, refuse } from '../errors.ts'
+import { reachableAddress, urlOf } from './addresses.ts'
+import { answer, type App, Exchange, respond } from './exchange.ts'
+import { headError, headersOf } from './headers.ts'
+import type { Reply } from './router.ts'
 
-/** What a server has open. */
-export interface Load {
-  readonly connections: number
-  readonly requests: number // in flight, and those that wait for them
+// What node:http bounds, in bytes and milliseconds.
+const LIMITS = {
+  maxHeaderSize: 16 * 2 ** 10,
+  headersTimeout: 10_000, // from connecting, or from the first byte of a request
+  requestTimeout: 30_000, // from the first byte of a request to its last
+  connectionsCheckingInterval: 1_000, // between two checks of these
 }
+const MAX_WAITING = 10 // requests of a connection that wait for the one in progress
+const IDLE_INTERVAL = 500 // between two looks for idle connections during a stop
+const LINGER = 2_000 // in which a client may read the last response while it still sends
 
-/** The node:http server: bounds what it reads, and closes connections without losing responses. */
+/**
+ * The node:http server: bounds what it takes, and stops without losing a request.
+ *
+ * Each connection has a queue of exchanges. The first one is in progress, the others wait. An
+ * exchange leaves it when its response was sent, or when the connection has closed.
+ */
 export class HttpServer {
-  readonly #service: Service
-  readonly #options: ServerOptions
+  boundUrl = '' // such as http://0.0.0.0:8080
+  url = '' // by which this machine reaches it
+  readonly #app: App
   readonly #server: Server
-  readonly #connections: Connections
-  #requestCount = 0 // in total
-  #cutOff = 0 // requests
+  readonly #queues = new Map<Socket, Exchange[]>()
+  readonly #latest = new WeakMap<Socket, ServerResponse>() // to the latest request
+  #isStopping = false
+  #cutOff = 0
 
-  constructor(service: Service, options: ServerOptions) {
-    this.#service = service
-    this.#options = options
-    this.#connections = new Connections(options)
+  constructor(app: App, options: { maxConnections: number; keepAlive: number }) {
+    this.#app = app
     this.#server = createServer({
-      ...options, // node's own limits go by the same names
-      requireHostHeader: false, // node's own response to a request without Host has no body
-      IncomingMessage: requestClass(this.#connections),
+      ...LIMITS,
+      keepAliveTimeout: options.keepAlive,
+      requireHostHeader: false, // node's own response to a request without Host is no Error
     })
-    // Node drops headers beyond this count. One to spare lets isHeadTooLarge() see the excess.
-    this.#server.maxHeadersCount = MAX_HEADERS + 1
-    this.#server.once('listening', this.#checkForStalls)
-    this.#server.on('connection', (socket) => {
-      this.#connections.add(socket)
-      if (options.unref) socket.unref()
+    this.#server.maxConnections = options.maxConnections
+    this.#server.maxHeadersCount = 0 // no limit but that of the size: node would drop the rest
+    this.#listenToEvents()
+  }
+
+  #listenToEvents(): void {
+    const server = this.#server
+    server.on('connection', (socket) => {
+      this.#queues.set(socket, [])
+      socket.once('close', () => this.#abandon(socket))
     })
-    // The last two are for Expect: malformedProblem() admits 100-continue, Exchange sends the 100.
+    // The last two are for Expect, which answer() decides.
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
-      this.#server.on(event, this.#receive)
+      server.on(event, (req: IncomingMessage, res: ServerResponse) => this.#receive(req, res))
     }
-    this.#server.on('connect', this.#refuseTunnel)
-    this.#server.on('clientError', (error: Error & { reason?: string }, socket) => {
-      this.#refuse(socket, problemOf(error), error.reason ?? error.message)
+    server.on('connect', (req) => {
+      const { socket } = req
+      socket.on('error', () => {}).resume() // node has let go of it
+      this.#sendInTurn(socket, refuse(headError(req) ?? 'methodNotAllowed', this.#app.router.allow))
+    })
+    server.on('clientError', (error, stream) => {
+      if (stream instanceof Socket) this.#onClientError(error, stream) // always, without TLS
     })
   }
 
-  /** Resolves to the URL as bound, such as http://0.0.0.0:8080. Rejects with the system's code. */
-  async listen(port: number, host: string): Promise<string> {
-    const server = this.#server.listen({
-      port,
-      // Node takes no host for all addresses of IPv6 and IPv4, or of IPv4 where there is no IPv6.
-      host: host === '::' ? undefined : host,
-      backlog: this.#options.maxConnections, // the system has a limit of its own
-      exclusive: port === 0, // else the workers of a cluster would share the port that it picks
-    })
-    await once(server, 'listening') // node's error names the address
-    if (this.#options.unref) server.unref()
-    server.on('error', ({ message }) => {
-      this.#options.warn(`connections that the system refused (${message})`)
-    })
-    const bound = server.address()
+  /** Rejects with the system's code. */
+  async listen(port: number, host: string): Promise<void> {
+    // Node takes no host for all addresses of IPv6 and IPv4, or of IPv4 where there is no IPv6.
+    this.#server.listen(host === '::' ? { port } : { port, host })
+    await once(this.#server, 'listening')
+    const bound = this.#server.address()
     if (!bound || typeof bound === 'string') throw new Error('not listening')
-    return urlOf(bound.address, bound.port)
+    this.boundUrl = urlOf(bound.address, bound.port)
+    this.url = urlOf(reachableAddress(bound.address), bound.port)
+  }
+
+  /** What is open. */
+  get load(): { readonly connections: number; readonly requests: number } {
+    let requests = 0
+    for (const queue of this.#queues.values()) requests += queue.length
+    return { connections: this.#queues.size, requests }
+  }
+
+  #receive(req: IncomingMessage, res: ServerResponse): void {
+    const { socket } = req
+    const queue = this.#queues.get(socket)
+    if (!queue || socket.destroyed) return
+    const exchange = new Exchange(req, res)
+    queue.push(exchange)
+    this.#latest.set(socket, res)
+    if (queue.length > 1 + MAX_WAITING) socket.destroy()
+    else if (queue.length === 1) this.#process(queue, exchange)
+  }
+
+  /** Each may depend on the one before (RFC 9112 §9.3.2). */
+  #process(queue: Exchange[], exchange: Exchange): void {
+    const reply = answer(this.#app, exchange)
+    if (types.isPromise(reply)) void reply.then((it) => this.#settle(queue, exchange, it, 'keep'))
+    else this.#settle(queue, exchange, reply, 'keep')
+  }
+
+  #settle(queue: Exchange[], exchange: Exchange, reply: Reply, after: 'keep' | 'close'): void {
+    if (exchange.isOver) return // its client left, or its body was malformed
+    const isLast = this.#isStopping && queue.length === 1
+    const fate = respond(exchange, reply, isLast ? 'close' : after, this.#app.cors)
+    this.#app.onEnd?.(exchange)
+    if (exchange === queue[0] && fate === 'keep') this.#processNext(queue)
+  }
+
+  #processNext(queue: Exchange[]): void {
+    queue.shift()
+    const [next] = queue
+    if (next?.isOver) this.#processNext(queue)
+    else if (next) this.#process(queue, next)
+  }
+
+  /** Answers a request that cannot be read, or that did not arrive in time. */
+  #onClientError(error: Error & { code?: string; reason?: string }, socket: Socket): void {
+    // It comes after a request with Connection: close (RFC 9112 §9.6).
+    if (error.code === 'HPE_CLOSED_CONNECTION') return
+    const name = errorNameFor(error.code)
+    const queue = this.#queues.get(socket)
+    if (!name || !queue || socket.bytesRead === 0) return void socket.destroy()
+    const reply = refuse(name, error.reason ?? error.message)
+    const latest = queue.at(-1)
+    const isInBody = this.#latest.get(socket)?.req.complete === false
+    if (!isInBody) this.#sendInTurn(socket, reply)
+    else if (latest) this.#settle(queue, latest, reply, 'close')
+    else socket.destroySoon() // it was answered before its body had come
+  }
+
+  /** Sends a last response after those to the requests before it. */
+  #sendInTurn(socket: Socket, reply: Reply): void {
+    const latest = this.#latest.get(socket)
+    if (!latest || latest.closed) this.#sendLast(socket, reply)
+    else latest.once('close', () => this.#sendLast(socket, reply))
+  }
+
+  /** Sends a response without node's help, which knows no request. */
+  #sendLast(socket: Socket, reply: Reply): void {
+    if (!socket.writable) return // it was sent already
+    const { status, body = '' } = reply
+    const headers = headersOf(reply, Buffer.byteLength(body), {}, [])
+    headers.push('Date', new Date().toUTCString(), 'Connection', 'close')
+    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`
+    for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`
+    socket.end(`${head}\r\n${body}`)
+    // At once, the system would reset a client that still sends, and it would not read this.
+    setTimeout(() => socket.destroy(), LINGER).unref()
+    this.#app.onRefused?.(reply, socket.remoteAddress ?? '')
+  }
+
+  /** Ends the requests of a connection without a response. Returns how many there were. */
+  #abandon(socket: Socket): number {
+    const queue = this.#queues.get(socket) ?? []
+    this.#queues.delete(socket)
+    const open = queue.filter(({ isOver }) => !isOver)
+    for (const exchange of open) {
+      exchange.end(undefined, 0)
+      this.#app.onEnd?.(exchange)
+    }
+    return open.length
   }
 
   /**
@@ -79,106 +173,44 @@ export class HttpServer {
    * milliseconds. A second call can shorten the wait. Returns how many requests were cut off.
    */
   async stop(drain: number): Promise<number> {
-    await emptyBacklog(this.#server)
-    // http's close() would also cut off clients that still read a response. Bun has no alternative.
-    const close: NetServer['close'] =
-      'bun' in process.versions ? this.#server.close : NetServer.prototype.close
-    const closed = new Promise((resolve) => close.call(this.#server, resolve))
-    // Only now: a client that is told `Connection: close` reconnects, which must not be reset.
-    for (const { latest } of this.#connections.values()) {
-      if (latest?.res.headersSent === false) latest.res.shouldKeepAlive = false
-    }
-    if (drain === 0) this.#cutOffAll() // a timer takes a millisecond at least
+    // http's own close() also cuts idle connections, on which the next request may be coming.
+    const closed = new Promise((resolve) => NetServer.prototype.close.call(this.#server, resolve))
+    this.#isStopping = true
+    if (drain === 0) this.#cutOffAll()
+    const idleChecks = setInterval(() => this.#closeIdle(), IDLE_INTERVAL)
     const timer = setTimeout(() => this.#cutOffAll(), drain)
-    // Idle connections stay while requests come: a proxy that has not noticed the stop may be about
-    // to send on one. Every late request gets `Connection: close`, so this terminates.
-    let countBefore = this.#requestCount
-    const checkIdle = () => {
-      if (this.#requestCount === countBefore) this.#closeIdle()
-      countBefore = this.#requestCount
+    for (const socket of this.#queues.keys()) {
+      if (socket.bytesRead === 0) socket.destroy()
     }
-    // In an immediate, which runs after pending reads: requests that have arrived are counted.
-    const idleChecks = setInterval(() => setImmediate(checkIdle), this.#options.idleCheckInterval)
     await closed
-    clearTimeout(timer)
     clearInterval(idleChecks)
-    this.#server.close() // ends node's checks of the timeouts
+    clearTimeout(timer)
+    this.#server.close() // ends node's checks of the time-outs
+    // A client in this process reads in its next turn that a connection has ended. Before that, it
+    // would use the connection for another server on this port.
+    await nextTurn()
+    await nextTurn()
     return this.#cutOff
   }
 
-  get load(): Load {
-    let requests = 0
-    for (const { pending } of this.#connections.values()) requests += pending.length
-    return { connections: this.#connections.size, requests }
-  }
-
   #closeIdle(): void {
-    for (const connection of this.#connections.values()) {
-      if (connection.isIdle) connection.linger()
+    for (const [socket, queue] of this.#queues) {
+      if (queue.length === 0 && socket.writableLength === 0) socket.destroy()
     }
   }
 
   #cutOffAll(): void {
-    for (const connection of this.#connections.values()) {
-      this.#cutOff += connection.pending.length
-      connection.abandon()
-      connection.socket.destroy()
+    for (const socket of this.#queues.keys()) {
+      const isBeingRead = socket.writableLength > 0 // a response, by a slow client
+      this.#cutOff += Math.max(this.#abandon(socket), Number(isBeingRead))
+      socket.destroy()
     }
   }
+}
 
-  readonly #receive = (req: IncomingMessage, res: ServerResponse): void => {
-    this.#requestCount++
-    const connection = this.#connections.get(req.socket)
-    // On Bun, a late request, which gets no response. Node disguises it: see requestClass().
-    if (!connection || connection.isEnding) return void req.resume()
-    if (!this.#server.listening) res.shouldKeepAlive = false
-    connection.enqueue(new Exchange(this.#service, req, res, connection))
-    const { maxPipelined, warn } = this.#options
-    if (connection.pending.length <= 1 + maxPipelined) return
-    connection.socket.destroy()
-    warn(`connections closed, because more than ${maxPipelined} requests waited on one`)
-  }
-
-  /** Until the server is closed. */
-  readonly #checkForStalls = (): void => {
-    const resetStalled = () => this.#connections.resetStalled()
-    const checks = setInterval(resetStalled, this.#options.stallTimeout / 60).unref()
-    this.#server.once('close', () => clearInterval(checks))
-  }
-
-  /**
-   * Responds to CONNECT, after which node no longer reads the socket. What follows a connection's
-   * last request comes here, too (see requestClass()): #refuse() ignores it.
-   */
-  readonly #refuseTunnel = (req: IncomingMessage, stream: Duplex): void => {
-    const { socket } = req // node documents the stream as any Duplex
-    stream.on('error', () => {}).resume()
-    this.#refuse(socket, malformedProblem(req) ?? 'methodNotAllowed', this.#service.router.allow)
-  }
-
-  /** Responds to a malformed or late request, in pipeline order, and closes the connection. */
-  #refuse(stream: Duplex, problem: Problem | undefined, detail: string): void {
-    const connection = this.#connections.get(stream)
-    if (connection === undefined || problem === undefined) return void stream.destroy()
-    const { latest } = connection
-    const reply = this.#service.refuse(problem, detail)
-    const isInBody = latest?.req.complete === false // else the problem is in a new head
-    if (isInBody && !latest.res.headersSent) return latest.sendLast(reply)
-    if (connection.isEnding) return
-    connection.isRefused = true
-    // Its response was sent before its body was complete: no other can follow.
-    if (isInBody) connection.linger()
-    else if (connection.isIdle) this.#sendWithoutExchange(connection, reply)
-    else latest?.res.once('close', () => this.#sendWithoutExchange(connection, reply))
-  }
-
-  /** Responds to a request that has no Exchange, because its head could not be read. */
-  #sendWithoutExchange(connection: Connection, reply: Reply): void {
-    const { socket } = connection
-    if (!socket.writable) return
-    const bytes = bytesOf(reply)
-    socket.write(responseText(reply, bytes, [], 'close'), 'latin1')
-    this.#service.onEnd?.({ reply, ms: 0, bytes, remote: socket.remoteAddress })
-    connection.linger()
-  }
+/** The error for a `clientError` of node:http; undefined if the connection is lost. */
+function errorNameFor(code = ''): ErrorName | undefined {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'requestTimeout'
+  if (code === 'HPE_HEADER_OVERFLOW') return 'headersTooLarge'
+  return code.startsWith('HPE_') ? 'badSyntax' : undefined
 }

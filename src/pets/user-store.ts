@@ -1,63 +1,44 @@
-import type { Added, Awaitable, NewPet, Store } from '../types.ts'
+import { toInt64 } from './pet.ts'
+import type { Added, Store } from './store.ts'
 
-const REASONS = ['store_full', 'storage_failed', 'outcome_unknown']
+const REASONS: readonly string[] = ['store_full', 'storage_failed', 'outcome_unknown']
 
-type OnFailure = (failure: unknown) => void
-
-/** Wraps a user's store, and fills it on first use. `add` never rejects. */
-export function userStore(store: Store, fill: () => Promise<void>, onFailure: OnFailure): Store {
-  let filling: Promise<void> | undefined
-  let closing: Promise<void> | undefined
-
-  async function whenFilled<T>(work: () => Awaitable<T>): Promise<T> {
-    try {
-      filling ??= fill().catch((error) => {
-        filling = undefined // the next call tries again
-        throw error
-      })
-      await filling
-      return await work()
-    } catch (error) {
-      onFailure(error)
-      throw error
-    }
-  }
-
-  // Types do not stop JavaScript, and many databases return null for no row.
+/** Wraps a user's store, and checks what it returns: types do not stop JavaScript. */
+export function userStore(store: Store): Store {
   return {
-    page: (query) =>
-      whenFilled(async () => {
-        const { json, next } = await store.page(query)
-        return { json: checkJson(json), next: next ?? undefined }
-      }),
-    get: (id) =>
-      whenFilled(async () => {
-        const json = (await store.get(id)) ?? undefined
-        return json === undefined ? undefined : checkJson(json)
-      }),
-    reset: (pets) => whenFilled(() => store.reset(pets)),
-    isWritable: () => whenFilled(() => store.isWritable()),
-    add: (pet) => whenFilled(() => addTo(store, pet, onFailure)).catch(unknownBecause),
-    close() {
-      closing ??= Promise.resolve().then(() => store.close())
-      return closing
+    // Many databases return null for nothing.
+    async page(query) {
+      const { json, next } = await store.page(query)
+      return { json: checkJson(json), next: next ?? undefined }
     },
+    async get(id) {
+      const json = (await store.get(id)) ?? undefined
+      return json === undefined ? undefined : checkJson(json)
+    },
+    async add(pet) {
+      try {
+        return checkAdded(await store.add(pet))
+      } catch (cause) {
+        return { ok: false, reason: 'outcome_unknown', cause }
+      }
+    },
+    reset: async (pets) => store.reset(pets),
+    isWritable: async () => store.isWritable(),
+    close: async () => store.close(),
   }
 }
-
-const unknownBecause = (cause: unknown): Added => ({ ok: false, reason: 'outcome_unknown', cause })
 
 function checkJson(json: unknown): string {
   if (typeof json === 'string') return json
   throw new TypeError('the store must return JSON as a string')
 }
 
-async function addTo(store: Store, pet: NewPet, onFailure: OnFailure): Promise<Added> {
-  const added = await store.add(pet)
-  if (added.ok) {
-    checkJson(added.json)
-    if (!Number.isSafeInteger(added.id)) throw new TypeError('the store must return an integer id')
-  } else if (added.cause !== undefined) onFailure(added.cause)
-  if (added.ok || REASONS.includes(added.reason)) return added
-  throw new TypeError(`unknown reason ${added.reason}`)
+function checkAdded(added: Added): Added {
+  if (!added.ok) {
+    if (REASONS.includes(added.reason)) return added
+    throw new TypeError(`the store must return one of the reasons ${REASONS.join(', ')}`)
+  }
+  const id = toInt64(added.id)
+  if (id === undefined) throw new TypeError('the store must return an integer id')
+  return { ok: true, id, json: checkJson(added.json) }
 }

@@ -1,16 +1,16 @@
-import { once } from 'node:events'
-import type { Server } from 'node:net'
+// Requests, byte for byte.
+import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Server } from 'node:http'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
-import { assertNext, AUTHORIZATION, type Expected, RawConnection } from '../support.ts'
+import { isRecord } from '../../src/rules.ts'
+import { type Answer, KEY, RawConnection } from '../support.ts'
 
 export const HOST = 'Host: pets.example'
-export const BEARER: string = `Authorization: ${AUTHORIZATION}`
+export const BEARER: string = `Authorization: Bearer ${KEY}`
 export const CHUNKED = 'Transfer-Encoding: chunked'
 export const REX = '{"name":"Rex","categoryId":1}'
-/** Milliseconds that no test waits for: the tests time out sooner. */
-export const LONG = 600_000
-/** Less than --test-timeout, which ends a file without a word on the test that hangs. */
-export const within = { timeout: 240_000 }
 
 export function request(line: string, lines: readonly string[], content = ''): string {
   return `${[line, ...lines].join('\r\n')}\r\n\r\n${content}`
@@ -50,6 +50,48 @@ export async function open(
   return connection
 }
 
+/** A status, and the code of an Error. */
+export type Expected = number | string
+
+/** Reads as many responses, and compares them. */
+export async function assertNext(
+  connection: RawConnection,
+  ...expected: readonly Expected[]
+): Promise<Answer[]> {
+  const answers: Answer[] = []
+  for (const each of expected) {
+    const answer = await connection.read()
+    assertAnswer(answer, each)
+    answers.push(answer)
+  }
+  return answers
+}
+
+/** Reads a response, and that the connection closes after it. */
+export async function assertLast(
+  connection: RawConnection,
+  expected: Expected,
+  what = '',
+): Promise<Answer> {
+  const answer = await connection.read().catch((error: Error) => assert.fail(`${error} ${what}`))
+  assertAnswer(answer, expected, what)
+  assert.equal(answer.headers.connection, 'close', what)
+  assert.equal(await connection.rest(), '', what)
+  return answer
+}
+
+function assertAnswer({ status, headers, body }: Answer, expected: Expected, what = ''): void {
+  const [wanted, code] = String(expected).split(' ')
+  assert.equal(`${status}`, wanted, `${body} ${what}`)
+  if (code === undefined) return
+  const { message, ...error } = JSON.parse(body)
+  assert.deepEqual(error, { code, status }, what)
+  assert.equal(typeof message, 'string', what)
+  assert.equal(headers['content-type'], 'application/json', what)
+  assert.equal(headers['cache-control'], 'no-store', what)
+}
+
+/** Opens a connection, and compares the responses to what it sends. */
 export async function ask(
   t: TestContext,
   server: { url: string },
@@ -61,10 +103,20 @@ export async function ask(
   return connection
 }
 
-/** Makes a server listen until the end of the test. Returns its URL. */
-export async function listen(t: TestContext, server: Server): Promise<string> {
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.after(() => server.close())
-  const address = server.address()
-  return typeof address === 'object' ? `http://127.0.0.1:${address?.port}` : ''
+/** Resolves once it is so. */
+export async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await turn()
+}
+
+/** The server of node:http behind a petstore, whose documented limits a test may lower. */
+export async function serverOf(t: TestContext, petstore: { url: string }): Promise<Server> {
+  let found: unknown
+  const find = (message: unknown): void => {
+    if (isRecord(message)) found = message['server']
+  }
+  subscribe('http.server.request.start', find)
+  await ask(t, petstore, get('/livez'), 200)
+  unsubscribe('http.server.request.start', find)
+  assert.ok(found instanceof Server)
+  return found
 }
