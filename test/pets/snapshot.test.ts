@@ -182,11 +182,6 @@ test('additions that come during a write go into the next one, together', async 
   assert.deepEqual(written, [50, 150])
 })
 
-test('130,000 pets are added in one write', async (t) => {
-  const petstore = await start(t, { snapshot: fileOf(t) })
-  assert.equal((await petstore.add(Array.from({ length: 130_000 }, () => NEW))).length, 130_000)
-})
-
 test('a link is followed once, also where it leads to nothing yet', async (t) => {
   const folder = temporaryFolder(t)
   mkdirSync(`${folder}/real/deep`, { recursive: true })

@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, utimesSync, watch, writeFileSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import { KEY, send, temporaryFolder } from '../support.ts'
+import { KEY, send, start, temporaryFolder } from '../support.ts'
 
 const KILLS = Number(process.env['KILLS'] ?? 6)
 
@@ -199,3 +199,10 @@ async function fillAndFree(t: TestContext, folder: string): Promise<void> {
   assert.deepEqual([await isReady(), await create()], [200, 201])
   assert.equal(JSON.parse(readFileSync(file, 'utf8')).length, 3)
 }
+
+test('130,000 pets are added in one write', async (t) => {
+  const snapshot = `${temporaryFolder(t)}/pets.json`
+  const petstore = await start(t, { snapshot })
+  const pets = Array.from({ length: 130_000 }, () => ({ name: 'Rex', categoryId: 1 }))
+  assert.equal((await petstore.add(pets)).length, 130_000)
+})
