@@ -12,7 +12,7 @@ import { Router } from './http/router.ts'
 import { HttpServer } from './http/server.ts'
 import { API_KEYS, type Options, petsOrThrow, readOptions } from './options.ts'
 import { MemoryStore } from './pets/memory-store.ts'
-import { orStorageFailed, petIn, resetOrThrow } from './pets/outcomes.ts'
+import { orStorageFailed, petOrThrow, resetOrThrow } from './pets/outcomes.ts'
 import { parsePet, validateInitialPets, validateNewPets } from './pets/pet.ts'
 import { SnapshotStore } from './pets/snapshot-store.ts'
 import type { Added, Awaitable, InitialPet, Pet, Store } from './pets/store.ts'
@@ -162,7 +162,7 @@ export class RunningPetstore implements Petstore {
       outcomes.push(added)
       if ('ok' in added && !added.ok) break
     }
-    return (await Promise.all(outcomes)).map(petIn)
+    return (await Promise.all(outcomes)).map(petOrThrow)
   }
 
   readonly reset: Petstore['reset'] = async (newPets) => {

@@ -114,10 +114,13 @@ const SETTINGS: Readonly<Record<keyof Config, Setting>> = {
   keepAlive: {
     ...SECONDS,
     rule: integer(1, 86_400, ' seconds'),
-    help: "an idle connection is kept: longer than the proxy's",
+    help: "time that an idle connection is kept: longer than the proxy's",
   },
-  drain: { ...SECONDS, help: 'that requests in flight get at a stop' },
-  drainDelay: { ...SECONDS, help: 'after SIGTERM in which it serves, and /readyz says 503' },
+  drain: { ...SECONDS, help: 'time that requests in flight get at a stop' },
+  drainDelay: {
+    ...SECONDS,
+    help: 'time after SIGTERM in which it goes on serving, and /readyz says 503',
+  },
   strict: { group: 'Tests', help: 'unknown parameters and members are 400' },
   controlPort: {
     value: 'N',

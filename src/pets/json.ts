@@ -9,9 +9,9 @@ export function failure(reason: string): Parsed<never> {
   return { ok: false, reason }
 }
 
-// What JSON.parse may round: 16 digits, a fraction, an exponent. Other texts need no second parse.
-// A false positive, inside a string, costs one extra parse.
-// Such a parse takes three times the memory; a name such as "Rex 3.5" does not cause it.
+// What JSON.parse may round: 16 digits, a fraction, an exponent. Other texts need no second parse,
+// which takes three times the memory. The digits must stand where a value begins, so that a name
+// such as "Rex 3.5" causes none. A name such as "a,3.5" does, to no harm.
 const MAY_ROUND = /(?:^|[:[,])\s*-?(?:\d{16}|\d+[.eE])/
 const ESCAPE_OR_QUOTE_OR_MAY_ROUND = /\\.|"|-?(?:\d{16}|\d+[.eE])[\d.eE+-]*/g
 // The messages of V8 that quote nothing of the text, which may be a secret.

@@ -10,7 +10,7 @@ const ADD_ERRORS = {
 }
 
 /** The pet that was added. Throws an error that says which one was not. */
-export function petIn(added: Added, index: number): Pet {
+export function petOrThrow(added: Added, index: number): Pet {
   if (added.ok) return parsePet(added.json)
   const { reason, cause } = added
   throw codedError(reason, `pet ${index + 1}: ${ADD_ERRORS[reason]}`, cause)

@@ -91,8 +91,9 @@ export class SnapshotFile {
       if (!isSame(await statOf(this.path), this.#seen)) return false
       await rename(this.#newPath, this.path)
       isRenamed = true
-      // Only an open file keeps its inode number to itself, so it is closed after this look. Unless
-      // FILE.new may have become another server's, a FILE that is not our own came after it.
+      // Our own file stays open until after this look, because only an open file keeps its inode
+      // number to itself. If FILE is another one, a server has replaced ours after it read it, and
+      // all is well. Only after a long delay may that server have taken FILE.new before our rename.
       const isOwn = (await statOf(this.path))?.ino === own.ino
       if (!isOwn && now() - looked > STALE - TOUCH) return false
       this.#seen = own

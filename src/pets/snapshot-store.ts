@@ -90,10 +90,13 @@ export class SnapshotStore extends MemoryStore {
     })
   }
 
-  /** After a failure, a write tells. */
-  override async isWritable(): Promise<boolean> {
-    if (this.#isFailing) await this.#inTurn(() => this.#write((found) => this.#unchanged(found)))
-    return true
+  /** After a failure, a write tells: one for all who ask while it lasts, if it succeeds. */
+  override isWritable(): Awaitable<boolean> {
+    if (!this.#isFailing) return true
+    return this.#inTurn(async () => {
+      if (this.#isFailing) await this.#write((found) => this.#unchanged(found))
+      return true
+    })
   }
 
   override async close(): Promise<void> {
