@@ -61,7 +61,8 @@ export async function launch(
 ): Promise<Running> {
   const running = run(t, command, env)
   const greeting = /^Petstore \S+ listens on (\S+)\r?$/m
-  const { stdout, stderr } = running
-  const [, url = ''] = await Promise.race([stdout.until(greeting), stderr.until(greeting)])
+  const { stdout, stderr, exited } = running
+  const ended = exited.then(() => Promise.reject(new Error(stdout.text + stderr.text)))
+  const [, url = ''] = await Promise.race([stdout.until(greeting), stderr.until(greeting), ended])
   return { ...running, url }
 }

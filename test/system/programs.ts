@@ -1,6 +1,7 @@
 // Programs that the system tests need, and clients that keep a server busy.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { Agent } from 'node:http'
@@ -35,12 +36,12 @@ export function isHere(command: string, debianPackage: string = command): boolea
 
 /** A port that is free now. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  assert.ok(address !== null && typeof address === 'object')
+  // Below the ports that the system itself gives to connections, which may take one meanwhile.
+  const port = randomInt(11_000, 30_000)
+  const server = createServer().listen(port, '127.0.0.1')
+  const isFree = await once(server, 'listening').catch(() => undefined)
   await new Promise((resolve) => server.close(resolve))
-  return address.port
+  return isFree ? port : freePort()
 }
 
 /** Starts the nginx of examples/nginx.conf in front of servers at these ports. */
