@@ -21,8 +21,7 @@ ENTRYPOINT ["/nodejs/bin/node", "/app/dist/main.js"]
 COPY --from=build --chown=65532:0 /build/volume /
 COPY --from=build --chown=0:0 /build/package.json /app/package.json
 COPY --from=build --chown=0:0 /build/dist /app/dist
-# source, revision and created are given by --label: without a value they would be empty.
+# version, source, revision and created are given by --label when it is released.
 LABEL org.opencontainers.image.title="petstore-server" \
       org.opencontainers.image.description="A pet store service over HTTP and JSON" \
-      org.opencontainers.image.version="1.0.0" \
       org.opencontainers.image.licenses="MIT"

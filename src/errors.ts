@@ -1,108 +1,129 @@
-import { types } from 'node:util'
-import type { Reply } from './http/router.ts'
+import { inspect, types } from 'node:util'
 import type { PetstoreErrorCode } from './types.ts'
 
-/** The code of each status; a row of ERRORS may have another one. */
-const CODES = {
-  400: 'bad_request',
-  401: 'unauthorized',
-  403: 'forbidden',
-  404: 'not_found',
-  405: 'method_not_allowed',
-  408: 'request_timeout',
-  410: 'gone',
-  413: 'content_too_large',
-  415: 'unsupported_media_type',
-  417: 'expectation_failed',
-  431: 'headers_too_large',
-  500: 'internal_error',
-  501: 'not_implemented',
-  503: 'storage_failed',
-  507: 'store_full',
-} as const
+/** What a client is told. `%s` in the message stands for a detail. */
+export interface ErrorRow {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  readonly headers?: Readonly<Record<string, string>>
+}
 
-type Row = readonly [
-  status: keyof typeof CODES,
-  message: string,
-  headers?: readonly string[],
-  code?: string,
-]
+const CHALLENGE = 'Bearer realm="petstore"'
+const CLOSE = { connection: 'close' } // what follows on the connection cannot be read either
 
-const CHALLENGE = ['WWW-Authenticate', 'Bearer realm="petstore"']
-const INVALID_TOKEN = ['WWW-Authenticate', 'Bearer realm="petstore", error="invalid_token"']
-const MEDIA_TYPE =
-  'The body must be sent as Content-Type: application/json, in UTF-8, without Content-Encoding'
-const UNKNOWN_OUTCOME =
-  'The store failed, and the pet may have been added: list the pets before you repeat it'
-const WEB_PAGE =
-  'Web pages must not use the test controls: omit Origin and Sec-Fetch-Site, and call them ' +
-  'by an IP address or as localhost'
-
-/** Every error that the server responds with. `%s` stands for a detail. */
-const ERRORS = {
-  badSyntax: [400, 'The request is not valid HTTP/1.1: %s'],
-  badVersion: [400, 'The version must be HTTP/1.1 or HTTP/1.0'],
-  badHost: [400, 'There must be exactly one Host header, and it must name a host'],
-  badCredentials: [400, 'There must be at most one Authorization header'],
-  badJson: [400, 'The body must be one JSON object: %s'],
-  badQuery: [400, '%s', [], 'invalid_parameter'],
-  badPet: [400, '%s', [], 'invalid_pet'],
-  noCredentials: [401, 'An API key is required: Authorization: Bearer <API_KEY>', CHALLENGE],
-  invalidToken: [401, 'The API key is not valid here', INVALID_TOKEN],
-  malformedToken: [401, 'The API key must be %s', INVALID_TOKEN],
-  forbidden: [403, WEB_PAGE],
-  notFound: [404, 'Nothing is at this path (case and slashes count). The operations are under %s'],
-  noPet: [404, 'There is no pet with this id'],
-  methodNotAllowed: [405, 'The method must be one of %s', ['Allow', '%s']],
-  requestTimeout: [408, 'The request did not arrive in time'],
-  gone: [410, 'This operation has been removed: use GET /pets with the status filter'],
-  bodyTooLarge: [413, 'The body must have at most %s bytes'],
-  badMediaType: [415, MEDIA_TYPE, ['Accept', 'application/json']],
-  badExpectation: [417, 'Expect must be 100-continue or left out'],
-  headersTooLarge: [431, 'The header section must have at most 16 KiB'],
-  internalError: [500, 'The server failed: see its log'],
-  noOrders: [501, 'The contract mentions orders but does not specify them'],
-  notStored: [503, 'The pet was not added: try again'],
-  storageFailed: [503, 'The store cannot be used: try again'],
-  outcomeUnknown: [503, UNKNOWN_OUTCOME, [], 'outcome_unknown'],
-  stopping: [503, 'The server is stopping', [], 'not_ready'],
-  storeFull: [507, 'The store has no room for this pet'],
-} satisfies Readonly<Record<string, Row>>
+/** Every error that a client gets. A row named like an error's code is the response to it. */
+export const ERRORS = {
+  badSyntax: {
+    status: 400,
+    code: 'bad_request',
+    message: 'The request is not valid HTTP/1.1: %s',
+    headers: CLOSE,
+  },
+  noHost: {
+    status: 400,
+    code: 'bad_request',
+    message: 'A request of HTTP/1.1 must have a Host header',
+  },
+  invalid_json: { status: 400, code: 'bad_request', message: 'The body must be JSON in UTF-8: %s' },
+  invalid_option: { status: 400, code: 'bad_request', message: '%s' },
+  invalid_parameter: { status: 400, code: 'invalid_parameter', message: '%s' },
+  invalid_pet: { status: 400, code: 'invalid_pet', message: '%s' },
+  noKey: {
+    status: 401,
+    code: 'unauthorized',
+    message: 'An API key is required: Authorization: Bearer <API_KEY>',
+    headers: { 'www-authenticate': CHALLENGE },
+  },
+  wrongKey: {
+    status: 401,
+    code: 'unauthorized',
+    message: 'The API key is not valid here',
+    headers: { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` },
+  },
+  webPage: {
+    status: 403,
+    code: 'forbidden',
+    message: 'Web pages must not use the test controls: leave out Origin',
+  },
+  noPath: {
+    status: 404,
+    code: 'not_found',
+    message: 'Nothing is at this path. Case and slashes count. The operations are under %s',
+  },
+  noPet: { status: 404, code: 'not_found', message: 'There is no pet with this id' },
+  badMethod: { status: 405, code: 'method_not_allowed', message: 'The method must be one of %s' },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: 408,
+    code: 'request_timeout',
+    message: 'The request did not arrive in time',
+    headers: CLOSE,
+  },
+  bodyTooLarge: {
+    status: 413,
+    code: 'content_too_large',
+    message: 'The body must have at most %s bytes',
+  },
+  badMediaType: {
+    status: 415,
+    code: 'unsupported_media_type',
+    message: 'The body must be sent as Content-Type: application/json',
+    headers: { accept: 'application/json' },
+  },
+  HPE_HEADER_OVERFLOW: {
+    status: 431,
+    code: 'headers_too_large',
+    message: 'The header section must have at most 16 KiB',
+    headers: CLOSE,
+  },
+  bug: { status: 500, code: 'internal_error', message: 'The server failed: see its log' },
+  noOrders: {
+    status: 501,
+    code: 'not_implemented',
+    message: 'The contract mentions orders but does not specify them',
+  },
+  storage_failed: {
+    status: 503,
+    code: 'storage_failed',
+    message: 'The store failed. A new pet may have been added: list the pets before you repeat it',
+  },
+  stopping: { status: 503, code: 'not_ready', message: 'The server is stopping' },
+  store_full: { status: 507, code: 'store_full', message: 'The store has no room for this' },
+} satisfies Readonly<Record<string, ErrorRow>>
 
 export type ErrorName = keyof typeof ERRORS
 
-/** The reply for an error of the table. */
-export function refuse(error: ErrorName, detail = ''): Reply {
-  const row: Row = ERRORS[error]
-  const [status, message, headers = [], code = CODES[status]] = row
-  const complete = (text: string): string => text.replace('%s', () => detail)
-  return errorReply(status, code, complete(message), headers.map(complete))
+export function isErrorName(name: string): name is ErrorName {
+  return Object.hasOwn(ERRORS, name)
 }
 
-/** The reply with the contract's Error. */
-export function errorReply(
-  status: number,
-  code: string,
-  message: string,
-  headers: readonly string[] = [],
-): Reply {
-  const body = JSON.stringify({ code, message, status })
-  return { status, headers, body, error: { code, message } }
+/** The codes of the errors that we throw. Callers in JavaScript never get the last two. */
+type ThrownCode = PetstoreErrorCode | 'invalid_json' | 'invalid_parameter'
+
+/** An error with the code by which callers know it: a TypeError if an argument is invalid. */
+export function codedError(code: ThrownCode, message: string, cause?: unknown): Error {
+  const Kind = code.startsWith('invalid_') ? TypeError : Error
+  return Object.assign(new Kind(message, { cause }), { code })
 }
 
-/** An error with the code by which callers know it. */
-export function codedError(code: PetstoreErrorCode, message: string, cause?: unknown): Error {
-  return Object.assign(new Error(message, { cause }), { code })
+/** Gives what a call of a store throws the code `storage_failed`, unless it is `store_full`. */
+export async function withStorageCode<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call()
+  } catch (error) {
+    if (codeOf(error) === 'store_full') throw error
+    throw codedError('storage_failed', messageOf(error), error)
+  }
 }
 
-/** Whether an error has one of these codes. */
-export function hasCode(error: unknown, ...codes: string[]): boolean {
-  return types.isNativeError(error) && 'code' in error && codes.includes(String(error.code))
+/** The `code` of anything thrown; empty if it has none. */
+export function codeOf(error: unknown): string {
+  return types.isNativeError(error) && 'code' in error ? String(error.code) : ''
 }
 
 /** The message of anything thrown; for a failed connect, that of each address. */
 export function messageOf(error: unknown): string {
-  if (!types.isNativeError(error)) return String(error)
+  if (!types.isNativeError(error)) return typeof error === 'string' ? error : inspect(error)
   if ('errors' in error && Array.isArray(error.errors)) {
     return error.errors.map(messageOf).join('; ')
   }

@@ -1,31 +1,38 @@
-import { inspect } from 'node:util'
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { routesOf } from './api/operations.ts'
 import { codedError } from './errors.ts'
 import { controlApp } from './fake/controls.ts'
 import { Faults } from './fake/faults.ts'
 import { Requests } from './fake/requests.ts'
-import { isLoopback } from './http/addresses.ts'
-import type { App, Exchange } from './http/exchange.ts'
 import { Keys } from './http/keys.ts'
 import { Log } from './http/log.ts'
-import { Router } from './http/router.ts'
-import { HttpServer } from './http/server.ts'
-import { API_KEYS, type Options, petsOrThrow, readOptions } from './options.ts'
+import { createRouter } from './http/router.ts'
+import type { App } from './http/serve.ts'
+import { hostAndPort, HttpServer, urlOf } from './http/server.ts'
+import { API_KEYS, readOptions, TIME } from './options.ts'
+import { checkedStore } from './pets/checked-store.ts'
 import { MemoryStore } from './pets/memory-store.ts'
-import { orStorageFailed, petOrThrow, resetOrThrow } from './pets/outcomes.ts'
-import { parsePet, validateInitialPets, validateNewPets } from './pets/pet.ts'
-import { SnapshotStore } from './pets/snapshot-store.ts'
-import type { Added, Awaitable, InitialPet, Pet, Store } from './pets/store.ts'
-import { userStore } from './pets/user-store.ts'
-import { check, integer, misuse } from './rules.ts'
-import type { Petstore, StartOptions } from './types.ts'
+import { checkInitialPets, checkNewPets } from './pets/pet.ts'
+import { openSnapshot } from './pets/snapshot-store.ts'
+import type { Pet, Store } from './pets/store.ts'
+import { check } from './rules.ts'
+import type { Options, Petstore, StartOptions } from './types.ts'
+
+const PACKAGE = readFileSync(`${__dirname}/../package.json`, 'utf8')
+export const VERSION: string = JSON.parse(PACKAGE).version
+
+const MAX_BODY = 64 * 2 ** 10
+const PAGE = 100 // pets that are read at once
+const PROBES = ['/livez', '/readyz'] // they come every few seconds
+const LOOPBACK = /^(?:localhost$|127\.|::1$)/i
 
 /**
  * Starts a petstore that listens, by default on a free port of the loopback address.
  *
  * @param options All have defaults: see {@link StartOptions}.
  * @returns The running petstore.
- * @throws TypeError or RangeError `invalid_option`, TypeError `invalid_pet`: an option is wrong.
+ * @throws TypeError `invalid_option` or `invalid_pet`: an option is wrong.
  * @throws Error `storage_failed` or `store_full`, or with the system's code: it cannot listen.
  * @example
  * const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1, status: 'sold' }] })
@@ -33,200 +40,202 @@ import type { Petstore, StartOptions } from './types.ts'
  * await petstore.close()
  */
 export async function startPetstore(options: StartOptions = {}): Promise<Petstore> {
-  const { petstore } = await RunningPetstore.launch(options, 'fake')
+  const { petstore } = await launch(readOptions(options), { isFake: true })
   return petstore
 }
 
-/** @internal A petstore, and the parts of it that the executable shows and stops. */
-export interface Launched {
-  readonly petstore: Petstore
+/** What a petstore consists of. */
+interface Parts {
   readonly options: Options
   readonly log: Log
-  readonly keys: Keys
   readonly store: Store
-  readonly server: HttpServer
-  /** From now on, /readyz is 503. */
-  announceStop(): void
+  readonly keys: Keys
+  readonly faults: Faults
+  readonly requests: Requests
+  readonly isFake: boolean // whether requests are recorded, and faults apply
+  readonly state: { isReady: boolean; isClosed: boolean } // unless it is ready, /readyz is 503
 }
 
-const DRAIN = integer(0, 86_400_000, ' ms')
+/** @internal A running petstore, and what the executable needs besides. */
+export interface Launched {
+  readonly petstore: Petstore
+  readonly server: HttpServer
+  readonly log: Log
+  readonly state: Parts['state']
+}
 
-/** @internal */
-export class RunningPetstore implements Petstore {
-  readonly #options: Options
-  readonly #log: Log
-  readonly #store: Store
-  readonly #keys: Keys
-  readonly #faults = new Faults()
-  readonly #requests = new Requests()
-  readonly #server: HttpServer
-  readonly #controls: HttpServer | undefined
-  #state: 'open' | 'stopping' | 'closed' = 'open'
-  #ending: Promise<void> | undefined
-
-  private constructor(options: Options, log: Log, store: Store, purpose: 'server' | 'fake') {
-    const { basePath, strict, getPetState, cors = [], maxBody, apiKeys, host } = options
-    this.#options = options
-    this.#log = log
-    this.#store = store
-    this.#keys = new Keys(apiKeys)
-    const isStopping = (): boolean => this.#state !== 'open'
-    const own = routesOf({ store, basePath, strict, getPetState, isStopping })
-    const routes = purpose === 'fake' ? own.map((route) => this.#faults.wrap(route)) : own
-    const app: App = {
-      router: new Router(routes, basePath),
-      authorize: ({ method, headers }) => {
-        return method === 'OPTIONS' ? undefined : this.#keys.authorize(headers.authorization)
-      },
-      cors: [cors].flat(),
-      maxBody,
-      onBug: this.#onBug,
-      onEnd: (exchange) => this.#onEnd(exchange, purpose),
-      onRefused: (reply, remote) => log.refused(reply, remote),
-    }
-    this.#server = new HttpServer(app, options)
-    if (options.controlPort === undefined) return
-    this.#controls = new HttpServer(controlApp(this, isLoopback(host), this.#onBug), options)
+/** @internal Puts all parts together, and starts. */
+export async function launch(options: Options, { isFake }: { isFake: boolean }): Promise<Launched> {
+  const { host, port, basePath, keepAlive, controlPort, apiKeys = [randomUUID()] } = options
+  const { store, contents } = await openStore(options)
+  const log = new Log(options.log)
+  const keys = new Keys(apiKeys)
+  const faults = new Faults()
+  const requests = new Requests()
+  const state = { isReady: true, isClosed: false }
+  const parts: Parts = { options, log, store, keys, faults, requests, isFake, state }
+  const functions = petFunctions(parts)
+  const controls = new HttpServer(controlApp(functions, faults, requests, log), keepAlive)
+  const server = new HttpServer(appOf(parts), keepAlive)
+  const close = createClose(parts, server, controls)
+  try {
+    // The server last: nothing is logged before the first line.
+    const controlUrl =
+      controlPort === undefined ? undefined : urlOf(await controls.listen(controlPort, host))
+    const bound = await server.listen(port, host)
+    const url = urlOf(bound) + basePath
+    const petstore = petstoreOf(parts, { url, controlUrl, close, ...functions })
+    const listens = `listens on ${hostAndPort(bound.address, bound.port)}`
+    await logStart(petstore, parts, `${listens}; valid keys: ${apiKeys.length}; pets: ${contents}`)
+    return { petstore, log, state, server }
+  } catch (error) {
+    await close().catch(() => {}) // the first error counts
+    throw error
   }
+}
 
-  /** @param purpose Only a fake has faults, and records requests. */
-  static async launch(given: StartOptions, purpose: 'server' | 'fake'): Promise<Launched> {
-    const options = readOptions(given)
-    const log = new Log(options.log)
-    const store = await openStore(options, log)
-    const petstore = new RunningPetstore(options, log, store, purpose)
-    try {
-      await fill(store, options.pets)
-      const { port, host, controlPort = 0 } = options
-      await petstore.#server.listen(port, host)
-      await petstore.#controls?.listen(controlPort, host)
-    } catch (error) {
-      await petstore.close().catch(() => {}) // the first error counts
-      throw error
-    }
-    const announceStop = (): void => {
-      petstore.#state = 'stopping'
-    }
-    const parts = { keys: petstore.#keys, server: petstore.#server, options, log, store }
-    return { petstore, ...parts, announceStop }
+/** Opens the store, and says what is in it. */
+async function openStore(options: Options): Promise<{ store: Store; contents: string }> {
+  const { store, snapshot, pets, maxStore } = options
+  if (store) return { store: checkedStore(store), contents: 'in a store of your own' }
+  const memory = new MemoryStore(maxStore)
+  if (snapshot === undefined) {
+    await memory.reset(pets)
+    return { store: memory, contents: `${memory.all.length} in memory` }
   }
+  const kept = await openSnapshot(snapshot, memory, pets)
+  return { store: kept, contents: `${memory.all.length} in ${snapshot}` }
+}
 
-  readonly #onBug = (error: unknown): void => {
-    if (this.#log.isOff) console.error(`petstore-server: ${inspect(error)}`)
-    else this.#log.event('error', inspect(error))
+/** The operations, with their faults, keys, log and records. */
+function appOf(parts: Parts): App {
+  const { options, store, keys, faults, requests, log, isFake, state } = parts
+  const { basePath, cors } = options
+  const routes = routesOf(store, basePath, () => state.isReady)
+  return {
+    base: basePath,
+    find: createRouter(isFake ? faults.wrap(routes) : routes, basePath),
+    authorize({ method, headers }) {
+      return method === 'OPTIONS' ? undefined : keys.find(headers.authorization)
+    },
+    cors,
+    maxBody: MAX_BODY,
+    onEnd(request, reply, bytes) {
+      const isProbe = PROBES.includes(request.path)
+      if (!isProbe || reply?.status !== 200) log.request(request, reply, bytes)
+      if (!isProbe && isFake) requests.add(request, reply)
+    },
+    onRefused: (reply, remote) => log.refused(reply, remote),
   }
+}
 
-  #onEnd(exchange: Exchange, purpose: 'server' | 'fake'): void {
-    const isProbe = exchange.route?.isProbe === true
-    if (!isProbe || exchange.reply?.status !== 200) this.#log.request(exchange)
-    if (!isProbe && purpose === 'fake') this.#requests.add(exchange)
+/** What a test does with pets, in JavaScript or over HTTP: input of any type is checked. */
+function petFunctions(parts: Parts) {
+  const { options, store, faults, requests } = parts
+  return {
+    async pets() {
+      checkOpen(parts)
+      return copiesOf(await readAll(store))
+    },
+    async add(pets: unknown) {
+      checkOpen(parts)
+      return copiesOf(await store.add(checkNewPets(pets)))
+    },
+    async reset(pets: unknown = options.pets) {
+      checkOpen(parts)
+      const fresh = checkInitialPets(pets)
+      faults.clear() // first, so that no delayed request adds a pet to the fresh ones
+      await store.reset(fresh)
+      requests.clear()
+    },
   }
+}
 
-  get url(): string {
-    return this.#server.url + this.#options.basePath
+function checkOpen({ state }: Parts): void {
+  if (state.isClosed) throw codedError('closed', 'this petstore is closed')
+}
+
+/** The pets of all pages. */
+async function readAll(store: Store): Promise<Pet[]> {
+  const all: Pet[] = []
+  for (;;) {
+    const pets = await store.list({ limit: PAGE, after: all.at(-1)?.id ?? 0 })
+    all.push(...pets)
+    if (pets.length < PAGE) return all
   }
+}
 
-  get controlUrl(): string | undefined {
-    return this.#controls?.url
+/** What a caller may change without changing the store. */
+function copiesOf(pets: readonly Pet[]): Pet[] {
+  return pets.map((pet) => ({ ...pet }))
+}
+
+type Given = Pick<Petstore, 'url' | 'controlUrl' | 'pets' | 'add' | 'reset' | 'close'>
+
+/** The handle that startPetstore returns. */
+function petstoreOf(parts: Parts, given: Given): Petstore {
+  const { keys, faults, requests } = parts
+  return {
+    ...given,
+    get apiKey() {
+      return keys.first
+    },
+    get headers() {
+      return { authorization: `Bearer ${keys.first}` }
+    },
+    get requests() {
+      return requests.all
+    },
+    get pendingFaults() {
+      return faults.pending
+    },
+    inject(fault) {
+      checkOpen(parts)
+      return faults.inject(fault)
+    },
+    clearFaults: () => faults.clear(),
+    waitForRequests: (count, options) => requests.waitFor(count, options),
+    replaceKeys(apiKeys) {
+      check('apiKeys', apiKeys, API_KEYS)
+      keys.replace(apiKeys)
+    },
+    async [Symbol.asyncDispose]() {
+      await given.close()
+    },
   }
+}
 
-  get apiKey(): string {
-    return this.#keys.first
+/** The function that stops the servers, and then closes the store. */
+function createClose(parts: Parts, server: HttpServer, controls: HttpServer): Petstore['close'] {
+  const { faults, requests, store, state } = parts
+  let ending: Promise<void> | undefined
+  const end = async (): Promise<void> => {
+    faults.clear()
+    requests.close()
+    await store.close()
   }
-
-  get headers(): { readonly authorization: string } {
-    return { authorization: `Bearer ${this.apiKey}` }
-  }
-
-  get pets(): Pet[] {
-    if (this.#store instanceof MemoryStore) return Array.from(this.#store.pets.values(), parsePet)
-    throw misuse('pets must be read from your own store')
-  }
-
-  get requests(): Petstore['requests'] {
-    return this.#requests.all
-  }
-
-  get pendingFaults(): Petstore['pendingFaults'] {
-    return this.#faults.pending
-  }
-
-  readonly add: Petstore['add'] = async (newPets) => {
-    this.#checkOpen()
-    const pets = petsOrThrow(validateNewPets(newPets))
-    const outcomes: Awaitable<Added>[] = []
-    for (const pet of pets) {
-      const adding = this.#store.add(pet)
-      // A store of this process takes all at once; a user's own stops at a failure.
-      const added = this.#store instanceof MemoryStore ? adding : await adding
-      outcomes.push(added)
-      if ('ok' in added && !added.ok) break
-    }
-    return (await Promise.all(outcomes)).map(petOrThrow)
-  }
-
-  readonly reset: Petstore['reset'] = async (newPets) => {
-    this.#checkOpen()
-    const { pets } = this.#options
-    const fresh = newPets === undefined ? pets : petsOrThrow(validateInitialPets(newPets))
-    this.#faults.clear() // first, so that no delayed request adds a pet to the fresh ones
-    await resetOrThrow(this.#store, fresh)
-    this.#requests.clear()
-  }
-
-  readonly inject: Petstore['inject'] = (fault) => {
-    this.#checkOpen()
-    return this.#faults.inject(fault)
-  }
-
-  readonly clearFaults = (): void => this.#faults.clear()
-  readonly clearRequests = (): void => this.#requests.clear()
-
-  readonly waitForRequests: Petstore['waitForRequests'] = (count, options) => {
-    return this.#requests.waitFor(count, options)
-  }
-
-  readonly replaceKeys: Petstore['replaceKeys'] = (apiKeys) => {
-    check('apiKeys', apiKeys, API_KEYS)
-    this.#keys.replace(apiKeys)
-  }
-
-  readonly close: Petstore['close'] = async (drain = 0) => {
-    check('drain', drain, DRAIN)
-    this.#state = 'closed'
-    await this.#controls?.stop(0)
-    const cutOff = await this.#server.stop(drain)
-    this.#ending ??= this.#end()
-    await this.#ending
+  return async (drain = 0) => {
+    check('drain', drain, TIME)
+    state.isReady = false
+    state.isClosed = true
+    const [cutOff] = await Promise.all([server.stop(drain), controls.stop(0)])
+    ending ??= end()
+    await ending
     return cutOff
   }
-
-  async #end(): Promise<void> {
-    this.#faults.clear()
-    this.#requests.close()
-    await orStorageFailed(this.#store.close())
-    await this.#log.flush()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
-  }
-
-  #checkOpen(): void {
-    if (this.#state === 'closed') throw codedError('closed', 'this petstore is closed')
-  }
 }
 
-function openStore({ store, snapshot, maxStore }: Options, log: Log): Awaitable<Store> {
-  if (store) return userStore(store)
-  if (snapshot === undefined) return new MemoryStore(maxStore)
-  const warn = (message: string): void => log.event('warn', message)
-  return orStorageFailed(SnapshotStore.open(snapshot, maxStore, warn))
-}
-
-/** Puts the initial pets into a store that is empty. */
-async function fill(store: Store, pets: readonly InitialPet[]): Promise<void> {
-  if (pets.length === 0) return
-  const { json } = await orStorageFailed(store.page({ limit: 1, after: 0 }))
-  if (json === '[]') await resetOrThrow(store, pets)
+/** The first line of the log, and a warning if other machines reach the controls. */
+async function logStart(
+  { url, controlUrl, apiKey }: Petstore,
+  { options, log }: Parts,
+  details: string,
+): Promise<void> {
+  const message = `petstore-server ${VERSION}, process ${process.pid}, ${details}`
+  const generatedKey = options.apiKeys ? undefined : apiKey
+  log.line('info', log.format === 'json' ? { message, url, controlUrl, generatedKey } : { message })
+  if (controlUrl !== undefined && !LOOPBACK.test(options.host)) {
+    log.line('warn', { message: 'other machines may reach the test controls, which need no key' })
+  }
+  await log.flush() // before anything else is printed
 }

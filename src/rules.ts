@@ -1,102 +1,99 @@
 import { inspect } from 'node:util'
+import { codedError, messageOf } from './errors.ts'
 
-/** What a value must be: an option, a setting, a member of a fault, a parameter of a control. */
+/** What a value must be: an option, or a member of a fault. */
 export interface Rule {
   readonly mustBe: string
-  readonly isType: (value: unknown) => boolean // otherwise a TypeError
-  readonly isInRange: (value: unknown) => boolean // otherwise a RangeError
+  readonly accepts: (value: unknown) => boolean
   readonly isSecret?: true // messages do not show the value
+  readonly read?: (text: string) => unknown // parses a flag or variable; by default it is the value
+  readonly textMustBe?: string // `mustBe` for that text, if it differs
 }
 
-export type Rules<Name extends string> = Readonly<Record<Name, Rule>>
+export const BOOLEAN: Rule = {
+  mustBe: 'true or false',
+  accepts: (value) => typeof value === 'boolean',
+  read: (text) => {
+    if (text === '1' || text === 'true') return true
+    return text === '0' || text === 'false' ? false : undefined
+  },
+  textMustBe: '1 or true, 0 or false',
+}
 
-export const isString = (value: unknown): value is string => typeof value === 'string'
+export const FUNCTION: Rule = {
+  mustBe: 'a function',
+  accepts: (value) => typeof value === 'function',
+}
+
+export function integer(minimum: number, maximum: number): Rule {
+  return {
+    mustBe: `an integer from ${minimum} to ${maximum}`,
+    accepts: (value) => {
+      return Number.isInteger(value) && minimum <= Number(value) && Number(value) <= maximum
+    },
+    read: toNumber,
+  }
+}
+
+/** Decimal digits as a number; NaN for any other text. */
+export function toNumber(text: string): number {
+  return /^\d+$/.test(text) ? Number(text) : NaN
+}
+
+export function oneOf(...values: readonly unknown[]): Rule {
+  return { mustBe: `one of ${values.join(', ')}`, accepts: (value) => values.includes(value) }
+}
+
+export function matching(mustBe: string, pattern: RegExp): Rule {
+  return { mustBe, accepts: (value) => typeof value === 'string' && pattern.test(value) }
+}
 
 /** Whether a value is an object, and no array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A rule for what has no range: a value of another shape is a TypeError. */
-export function shape(mustBe: string, isType: (value: unknown) => boolean): Rule {
-  return { mustBe, isType, isInRange: () => true }
+/** Throws unless a value follows a rule. */
+export function check(name: string, value: unknown, rule: Rule): void {
+  if (rule.accepts(value)) return
+  const shown = inspect(value, { depth: 0, breakLength: Infinity, compact: true }) // on one line
+  throw invalidOption(name, shown, rule, rule.mustBe)
 }
 
-export const BOOLEAN: Rule = shape('true or false', (value) => typeof value === 'boolean')
+function invalidOption(name: string, value: string, { isSecret }: Rule, mustBe: string): Error {
+  const shown = isSecret ? '' : ` ${value}`
+  return codedError('invalid_option', `${name}${shown} must be ${mustBe}`)
+}
 
-export const STRING: Rule = shape('a string', isString)
-
-export function integer(minimum: number, maximum: number, more = ''): Rule {
-  return {
-    mustBe: `an integer from ${minimum} to ${maximum}${more}`,
-    isType: (value) => typeof value === 'number',
-    isInRange: (value) =>
-      Number.isInteger(value) && minimum <= Number(value) && Number(value) <= maximum,
+/** Reads the text of a flag or variable. Throws unless its value follows the rule. */
+export function readText(name: string, text: string, rule: Rule): unknown {
+  const mustBe = rule.textMustBe ?? rule.mustBe
+  let reason = ''
+  try {
+    const value = rule.read ? rule.read(text) : text
+    if (rule.accepts(value)) return value
+  } catch (error) {
+    reason = `: ${messageOf(error)}`
   }
-}
-
-export function oneOf(...words: readonly string[]): Rule {
-  return {
-    mustBe: `one of ${words.join(', ')}`,
-    isType: isString,
-    isInRange: (value) => isString(value) && words.includes(value),
-  }
-}
-
-export function matching(mustBe: string, pattern: RegExp): Rule {
-  return {
-    mustBe,
-    isType: isString,
-    isInRange: (value) => isString(value) && pattern.test(value),
-  }
-}
-
-/** A rule that admits one more value. */
-export function orElse(rule: Rule, other: unknown): Rule {
-  return {
-    mustBe: `${rule.mustBe}, or ${other}`,
-    isType: (value) => value === other || rule.isType(value),
-    isInRange: (value) => value === other || rule.isInRange(value),
-  }
-}
-
-/** Throws unless a value follows a rule; the message shows `text` for it. */
-export function check(name: string, value: unknown, rule: Rule, text = show(value)): void {
-  const isType = rule.isType(value)
-  if (isType && rule.isInRange(value)) return
-  const given = value === undefined ? ' is required and' : ` ${text}`
-  const message = `${name}${rule.isSecret ? '' : given} must be ${rule.mustBe}`
-  throw isType ? invalidOption(new RangeError(message)) : misuse(message)
+  throw invalidOption(name, JSON.stringify(text), rule, mustBe + reason)
 }
 
 /** Checks an object against the rules of its members; undefined counts as omitted. */
 export function checkMembers(
   what: string,
   input: unknown,
-  rules: Rules<string>,
+  rules: Readonly<Record<string, Rule>>,
 ): Readonly<Record<string, unknown>> {
   // Its value is not shown: a key may be given in its place.
-  if (!isRecord(input)) throw misuse(`${what} must be an object`)
-  const names = Object.keys(rules)
-  const unknown = Object.keys(input).find((name) => !names.includes(name))
-  if (unknown !== undefined) {
-    throw misuse(`${what} must not have ${show(unknown)}; known are ${names.join(', ')}`)
-  }
-  for (const [name, rule] of Object.entries(rules)) {
-    if (input[name] !== undefined) check(name, input[name], rule)
+  if (!isRecord(input)) throw codedError('invalid_option', `${what} must be an object`)
+  const known = new Map(Object.entries(rules))
+  for (const [name, value] of Object.entries(input)) {
+    const rule = known.get(name)
+    if (!rule) {
+      const names = [...known.keys()].join(', ')
+      throw codedError('invalid_option', `${what} must not have ${name}: it may have ${names}`)
+    }
+    if (value !== undefined) check(name, value, rule)
   }
   return input
-}
-
-/** The error for an argument of the wrong type or shape. */
-export function misuse(message: string): Error {
-  return invalidOption(new TypeError(message))
-}
-
-function invalidOption(error: Error): Error {
-  return Object.assign(error, { code: 'invalid_option' })
-}
-
-function show(value: unknown): string {
-  return inspect(value, { depth: 0, breakLength: Infinity, compact: true }) // on one line
 }

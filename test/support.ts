@@ -27,6 +27,19 @@ export function temporaryFolder(t: TestContext): string {
   return folder
 }
 
+/** The lines of the log of petstores of this process, from now on. */
+export function logOf(t: TestContext): { text: string } {
+  const log = { text: '' }
+  const { stdout } = process
+  const write = stdout.write.bind(stdout)
+  t.mock.method(stdout, 'write', (...args: Parameters<typeof write>) => {
+    const [chunk] = args
+    if (typeof chunk === 'string' && chunk.startsWith('{')) log.text += chunk
+    return write(...args)
+  })
+  return log
+}
+
 export interface Answer {
   status: number
   headers: IncomingHttpHeaders
@@ -55,6 +68,15 @@ export async function send(
   asked.on('error', () => {}) // the server may reset the connection before the body is sent
   const { statusCode: status = 0, headers: received } = response
   return { status, headers: received, body: await text(response) }
+}
+
+/** The status of an answer, with the code of an Error: `404 not_found`. An Error is exactly one. */
+export function outcomeOf({ status, headers, body }: Answer): string {
+  if (status < 400 || body === '') return `${status}`
+  const { code, message }: Record<string, unknown> = JSON.parse(body)
+  assert.deepEqual(JSON.parse(body), { code: `${code}`, message: `${message}`, status })
+  assert.equal(headers['content-type'], 'application/json')
+  return `${status} ${code}`
 }
 
 /** A connection that writes any bytes and reads one response after the other. */

@@ -1,132 +1,115 @@
-import { nextId, petJson } from './pet.ts'
-import type { Added, Awaitable, InitialPet, Int64, NewPet } from './store.ts'
-import type { Page, PageQuery, PetStatus, Store } from './store.ts'
+import { codedError } from '../errors.ts'
+import { petJson, withIds } from './pet.ts'
+import type { InitialPet, Int64, ListQuery, NewPet, Pet, PetStatus, Store } from './store.ts'
 
-export const FULL: Added = { ok: false, reason: 'store_full' }
 const OVERHEAD = 100 // bytes counted for a pet beyond its JSON
 
-/** Keeps pets in memory. */
+/** Keeps pets in memory. They never change. */
 export class MemoryStore implements Store {
-  readonly maxBytes: number
-  pets: PetMap = new PetMap()
+  readonly #maxBytes: number
+  #bytes = 0
+  #lastId: Int64 // the greatest that was ever given
+  #pets = new Map<Int64, Pet>()
+  #lists = emptyLists()
 
-  /** @param maxBytes See {@link bytesOf}. */
-  constructor(maxBytes: number) {
-    this.maxBytes = maxBytes
+  /**
+   * @param maxBytes Each pet counts as its JSON in UTF-8, and 100 more.
+   * @param lastId The ids begin above it.
+   */
+  constructor(maxBytes: number, lastId: Int64 = 0) {
+    this.#maxBytes = maxBytes
+    this.#lastId = lastId
   }
 
-  get(id: Int64): string | undefined {
-    return this.pets.get(id)
+  /** All pets, by ascending id. */
+  get all(): readonly Pet[] {
+    return this.#lists.all
   }
 
-  page(query: PageQuery): Page {
-    return this.pets.page(query)
+  async list({ limit, after, status }: ListQuery): Promise<Pet[]> {
+    const list = this.#lists[status ?? 'all']
+    const start = firstAbove(list, after)
+    return list.slice(start, start + limit)
   }
 
-  add(pet: NewPet): Awaitable<Added> {
-    const id = nextId(this.pets.lastId)
-    if (id === undefined) return FULL
-    const json = petJson(id, pet)
-    if (this.pets.bytes + bytesOf(json) > this.maxBytes) return FULL
-    this.pets.keep(id, json, pet.status)
-    return { ok: true, id, json }
+  async get(id: Int64): Promise<Pet | undefined> {
+    return this.#pets.get(id)
   }
 
-  reset(pets: readonly InitialPet[]): Awaitable<boolean> {
-    const fresh = PetMap.of(pets)
-    if (fresh.bytes > this.maxBytes) return false
-    this.pets = fresh
-    return true
+  async add(pets: readonly NewPet[]): Promise<Pet[]> {
+    const added = withIds(pets, this.#lastId)
+    this.checkRoom(bytesOf(added))
+    this.append(added)
+    return added
   }
 
-  isWritable(): Awaitable<boolean> {
-    return true
+  async reset(pets: readonly InitialPet[]): Promise<void> {
+    this.restart(this.numbered(pets))
   }
 
-  close(): Awaitable<void> {}
-}
+  async close(): Promise<void> {}
 
-/** The bytes that are counted for a pet. */
-export function bytesOf(json: string): number {
-  return Buffer.byteLength(json) + OVERHEAD
-}
-
-/** Pets of a status, in ascending order of id. */
-interface List {
-  readonly ids: Int64[]
-  readonly json: string[]
-}
-
-/** Pets by id. They never change, so each is serialized once. */
-export class PetMap {
-  bytes = 0
-  lastId: Int64 = 0 // the greatest that was ever given
-  readonly #byId = new Map<Int64, string>()
-  readonly #lists = {
-    all: emptyList(),
-    available: emptyList(),
-    pending: emptyList(),
-    sold: emptyList(),
+  checkRoom(bytes: number): void {
+    if (this.#bytes + bytes > this.#maxBytes) throw storeFull()
   }
 
-  /** @param floor The least value for `lastId`. */
-  static of(pets: readonly InitialPet[], floor: Int64 = 0): PetMap {
-    const map = new PetMap()
+  /** An empty store that goes on where this one ends: with its next ids, and its room. */
+  successor(): MemoryStore {
+    return new MemoryStore(this.#maxBytes - this.#bytes, this.#lastId)
+  }
+
+  /** Gives pets without ids 1, 2, 3 … Throws if they do not fit. */
+  numbered(pets: readonly InitialPet[]): Pet[] {
+    const numbered = pets.map(({ id, ...pet }, at) => ({ id: id ?? at + 1, ...pet }))
+    if (bytesOf(numbered) > this.#maxBytes) throw storeFull()
+    return numbered
+  }
+
+  /** Replaces all pets, and numbers from 1 or above them again. Does not check the room. */
+  restart(pets: readonly Pet[]): void {
+    this.#lastId = 0
+    this.replace(pets)
+  }
+
+  /** Replaces all pets. Ids that were given stay used. Does not check the room. */
+  replace(pets: readonly Pet[]): void {
+    this.#bytes = 0
+    this.#pets = new Map()
+    this.#lists = emptyLists()
+    this.append(pets)
+  }
+
+  /** Adds pets with ascending ids above its own. Does not check the room. */
+  append(pets: readonly Pet[]): void {
     for (const pet of pets) {
-      const id = pet.id ?? Number(map.lastId) + 1
-      map.keep(id, petJson(id, pet), pet.status)
+      this.#pets.set(pet.id, pet)
+      this.#lists.all.push(pet)
+      if (pet.status) this.#lists[pet.status].push(pet)
+      if (pet.id > this.#lastId) this.#lastId = pet.id
     }
-    if (map.lastId < floor) map.lastId = floor
-    return map
-  }
-
-  get size(): number {
-    return this.#byId.size
-  }
-
-  /** The JSON of all pets, in ascending order of id. */
-  values(): Iterable<string> {
-    return this.#byId.values()
-  }
-
-  get(id: Int64): string | undefined {
-    return this.#byId.get(id)
-  }
-
-  page({ limit, after, status }: PageQuery): Page {
-    const { ids, json } = this.#lists[status ?? 'all']
-    const start = firstAbove(ids, after)
-    const end = start + limit
-    const next = end < ids.length ? ids[end - 1] : undefined
-    return { json: `[${json.slice(start, end).join(',')}]`, next }
-  }
-
-  /** @param id Above all that were kept before. */
-  keep(id: Int64, json: string, status: PetStatus | undefined): void {
-    this.#byId.set(id, json)
-    append(this.#lists.all, id, json)
-    if (status) append(this.#lists[status], id, json)
-    this.bytes += bytesOf(json)
-    this.lastId = id
+    this.#bytes += bytesOf(pets)
   }
 }
 
-function emptyList(): List {
-  return { ids: [], json: [] }
+export function bytesOf(pets: readonly Pet[]): number {
+  return pets.reduce((bytes, pet) => bytes + Buffer.byteLength(petJson(pet)) + OVERHEAD, 0)
 }
 
-function append(list: List, id: Int64, json: string): void {
-  list.ids.push(id)
-  list.json.push(json)
+function storeFull(): Error {
+  return codedError('store_full', 'the store has no room for these pets')
 }
 
-/** The index of the first of ascending ids that is greater than a value, or their count. */
-function firstAbove(ids: readonly Int64[], value: Int64): number {
+function emptyLists(): Record<PetStatus | 'all', Pet[]> {
+  return { all: [], available: [], pending: [], sold: [] }
+}
+
+/** The index of the first pet whose id is greater than a value, or how many there are. */
+function firstAbove(list: readonly Pet[], value: Int64): number {
   let low = 0
-  let high = ids.length
+  let high = list.length
   while (low < high) {
     const middle = (low + high) >>> 1
-    if ((ids[middle] ?? 0) > value) high = middle
+    if ((list[middle]?.id ?? 0) > value) high = middle
     else low = middle + 1
   }
   return low

@@ -1,11 +1,11 @@
 // npm run bench [-- --rounds N] [-- --also PATH]: requests a second of the built server, next to
 // bare node:http and Fastify. Servers run on the first core, and wrk loads them from the second, in
-// interleaved rounds. Shows the median of each server, and of its ratio to bare node:http.
+// interleaved rounds. Shows medians: of each server, and of its ratio to bare node:http.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { BARE, FASTIFY, KEY } from './servers.ts'
 
@@ -18,6 +18,7 @@ const { values } = parseArgs({
 const SECONDS = 2
 const CONNECTIONS = 32
 const FOLDER = mkdtempSync(join(tmpdir(), 'petstore-bench-'))
+const SEED = join(FOLDER, 'seed.json')
 const NEW_PET = '{"name":"abcdefghij","categoryId":7,"status":"pending"}'
 const SCRIPT = 'wrk.method, wrk.body = os.getenv("METHOD"), os.getenv("BODY")'
 
@@ -29,7 +30,7 @@ interface Row {
 }
 
 const ROWS: Readonly<Record<string, Row>> = {
-  'list, 20 pets': { path: '/pets', status: 200 },
+  'list of 20': { path: '/pets', status: 200 },
   'page of 100': { path: '/pets?limit=100', status: 200 },
   'one pet': { path: '/pets/500', status: 200 },
   create: { path: '/pets', body: NEW_PET, status: 201 },
@@ -42,40 +43,40 @@ interface Server {
   readonly child: ChildProcess
 }
 
-/** A server says its address on standard output if it has no log, else on standard error. */
+/** Starts a server, and waits until it says its address. */
 async function start(name: string, log: 'off' | 'json', args: readonly string[]): Promise<Server> {
-  const seed = join(FOLDER, 'seed.json')
-  const env = { ...process.env, SEED: seed, KEY, LOG: log, NODE_PATH: `${FOLDER}/node_modules` }
-  const logFile = openSync(join(FOLDER, 'log'), 'w')
+  const env = { ...process.env, SEED, KEY, LOG: log, NODE_PATH: `${FOLDER}/node_modules` }
+  const outputs = ['out', 'err'].map((end) => join(FOLDER, `${name}.${end}`))
+  const [out, err] = outputs.map((path) => openSync(path, 'w'))
   const child = spawn('taskset', ['-c', '0', process.execPath, ...args], {
     env,
-    stdio: ['ignore', log === 'json' ? logFile : 'pipe', 'pipe'],
+    stdio: ['ignore', out, err],
   })
-  const said = log === 'json' ? child.stderr : child.stdout
-  if (!said) throw new Error(`${name} has no output`)
-  for await (const line of createInterface(said)) {
-    const [url] = /http:\/\/\S+/.exec(line) ?? []
+  while (child.exitCode === null) {
+    const said = outputs.map((path) => readFileSync(path, 'utf8')).join('')
+    const [url] = /http:\/\/[\d.]+:\d+\/v1/.exec(said) ?? []
     if (url !== undefined) return { name, url, child }
+    await setTimeout(50)
   }
   throw new Error(`${name} did not start`)
 }
 
 function built(path: string, log: 'off' | 'json'): string[] {
-  const flags = ['--port', '0', '--api-key', KEY, '--seed', join(FOLDER, 'seed.json'), '--log', log]
+  const flags = ['--port', '0', '--api-key', KEY, '--seed', SEED, '--log', log]
   return [path, ...flags, '--max-store', '1g']
 }
 
 function startAll(): Promise<Server[]> {
   const servers = [
     start('bare node:http', 'off', ['-e', BARE]),
-    start('petstore-server, no log', 'off', built('dist/main.js', 'off')),
-    start('petstore-server', 'json', built('dist/main.js', 'json')),
-    start('Fastify, no log', 'off', ['-e', FASTIFY]),
-    start('Fastify', 'json', ['-e', FASTIFY]),
+    start('petstore-server', 'off', built('dist/main.js', 'off')),
+    start('with its log', 'json', built('dist/main.js', 'json')),
+    start('Fastify', 'off', ['-e', FASTIFY]),
+    start('Fastify with its log', 'json', ['-e', FASTIFY]),
   ]
   if (values.also !== undefined) {
-    servers.push(start('other, no log', 'off', built(values.also, 'off')))
-    servers.push(start('other', 'json', built(values.also, 'json')))
+    servers.push(start('other', 'off', built(values.also, 'off')))
+    servers.push(start('other with its log', 'json', built(values.also, 'json')))
   }
   return Promise.all(servers)
 }
@@ -98,29 +99,33 @@ function median(figures: readonly number[]): number {
   return figures.toSorted((one, other) => one - other)[figures.length >> 1] ?? NaN
 }
 
-const pets = Array.from({ length: 1_000 }, (_, at) => {
-  return at % 3 === 0 ? NEW_PET.replace('pending', 'sold') : NEW_PET
-})
-writeFileSync(join(FOLDER, 'seed.json'), `[${pets.join(',')}]`)
-writeFileSync(join(FOLDER, 'load.lua'), SCRIPT)
-execFileSync('npm', ['install', '--silent', '--prefix', FOLDER, 'fastify@5.12.8'])
-const servers = await startAll()
-try {
-  console.log(`| | ${servers.map(({ name }) => name).join(' | ')} |`)
-  console.log(`| --- ${'| --- '.repeat(servers.length)}|`)
-  for (const [name, row] of Object.entries(ROWS)) {
-    const rounds: number[][] = []
-    for (let round = 0; round < Number(values.rounds); round++) {
-      rounds.push(servers.map((server) => load(server, row)))
+async function main(): Promise<void> {
+  const pets = Array.from({ length: 1_000 }, (_, at) => {
+    return at % 3 === 0 ? NEW_PET.replace('pending', 'sold') : NEW_PET
+  })
+  writeFileSync(SEED, `[${pets.join(',')}]`)
+  writeFileSync(join(FOLDER, 'load.lua'), SCRIPT)
+  execFileSync('npm', ['install', '--silent', '--prefix', FOLDER, 'fastify@5.12.8'])
+  const servers = await startAll()
+  try {
+    console.log(`| | ${servers.map(({ name }) => name).join(' | ')} |`)
+    console.log(`| --- ${'| --- '.repeat(servers.length)}|`)
+    for (const [name, row] of Object.entries(ROWS)) {
+      const rounds: number[][] = []
+      for (let round = 0; round < Number(values.rounds); round++) {
+        rounds.push(servers.map((server) => load(server, row)))
+      }
+      const cells = servers.map((_, at) => {
+        const speed = median(rounds.map((figures) => figures[at] ?? NaN))
+        const ratio = median(rounds.map((figures) => (figures[at] ?? NaN) / (figures[0] ?? NaN)))
+        return `${Math.round(speed)} (${ratio.toFixed(2)})`
+      })
+      console.log(`| ${name} | ${cells.join(' | ')} |`)
     }
-    const cells = servers.map((_, at) => {
-      const speed = median(rounds.map((figures) => figures[at] ?? NaN))
-      const ratio = median(rounds.map((figures) => (figures[at] ?? NaN) / (figures[0] ?? NaN)))
-      return `${Math.round(speed)} (${ratio.toFixed(2)})`
-    })
-    console.log(`| ${name} | ${cells.join(' | ')} |`)
+  } finally {
+    for (const { child } of servers) child.kill()
+    rmSync(FOLDER, { recursive: true, force: true })
   }
-} finally {
-  for (const { child } of servers) child.kill()
-  rmSync(FOLDER, { recursive: true, force: true })
 }
+
+void main()

@@ -1,122 +1,159 @@
-// The log of the executable.
+// The log: what a line has, and what it must not have.
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
 import { test, type TestContext } from 'node:test'
-import { serve, type Serving, signal } from '../cli/executable.ts'
-import { KEY, RawConnection, send, temporaryFolder } from '../support.ts'
-import { ask, assertNext, BEARER, get, open, postChunked, request, REX } from './raw.ts'
+import type { Petstore, StartOptions } from '../../src/types.ts'
+import { launch } from '../process.ts'
+import { KEY, RawConnection, send, start } from '../support.ts'
+import { assertLast, assertNext, get, HOST, open, request } from './raw.ts'
 
-const TIME = /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
-
-/** Starts the executable, with a log in JSON unless told otherwise. */
-async function startMain(t: TestContext, ...args: string[]): Promise<Serving> {
-  const keys = ['--api-key', 'another-key', '--api-key', KEY]
-  const serving = await serve(t, [...keys, '--log', 'json', ...args])
-  const { port } = new URL(serving.url)
-  return { ...serving, url: `http://127.0.0.1:${port}/v1` }
-}
-
-/** Stops the executable. Returns the lines that its log has of requests. */
-async function stop({ status, stdout }: Serving): Promise<string[]> {
-  signal('SIGTERM')
-  await status
-  const isEvent = (line: string): boolean => /"message":|^\S+ (?:info|warn|error): /.test(line)
-  const lines = stdout.text.split('\n').filter((line) => /^(?:\{|20\d\d-)/.test(line))
-  return lines.filter((line) => !isEvent(line))
-}
-
-const STORE = `export default () => ({
-  page: () => { throw new Error('the disk is on fire') },
-  get: () => undefined, add: () => ({ ok: false, reason: 'store_full' }),
-  reset: () => true, isWritable: () => true, close: () => {},
-})`
-
-test('a line in JSON has what the decisions say, and no header, body or query', async (t) => {
-  const file = `${temporaryFolder(t)}/store.mjs`
-  writeFileSync(file, STORE)
-  const running = await startMain(t, '--host', '::', '--store', file, '--control-port', '0')
-  const [, controls = ''] = await running.stdout.until(/"controlUrl":"([^"]*)"/)
-  const proxied = { 'x-request-id': 'r-1', 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }
-  const headers = { ...proxied, cookie: 'secret' }
-  const created = await send(running, 'POST', '/v1/pets?secret=1', { body: REX, headers })
-  const refused = await send(running, 'GET', '/v1/pets/1', { headers: { authorization: 'secret' } })
-  await send(running, 'HEAD', '/v1/pets/%31', { headers: { 'x-request-id': 'not one' } })
-  const failed = await send(running, 'GET', '/v1/pets')
-  for (const path of ['/livez', '/readyz']) await send(running, 'GET', path)
-  const probe = await send(running, 'PUT', '/livez')
-  for (const fault of [
-    '{"operation":"getPet","status":500}',
-    '{"operation":"getPet","hangUp":true}',
-  ]) {
-    const init = { method: 'POST', body: fault, headers: { 'content-type': 'application/json' } }
-    assert.equal((await fetch(`${controls}/faults`, init)).status, 201)
+/** Starts a petstore that logs, and takes its lines from standard output. */
+async function startLogging(
+  t: TestContext,
+  options: StartOptions,
+): Promise<{ petstore: Petstore; lines: () => Promise<string[]> }> {
+  let text = ''
+  const write = process.stdout.write.bind(process.stdout)
+  t.mock.method(process.stdout, 'write', (chunk: string | Uint8Array, ...rest: unknown[]) => {
+    // The runner reports in bytes, and the log is text.
+    if (typeof chunk !== 'string') return write(chunk)
+    text += chunk
+    const done = rest.at(-1)
+    if (typeof done === 'function') done()
+    return true
+  })
+  const petstore = await start(t, options)
+  const lines = async (): Promise<string[]> => {
+    await petstore.close() // which writes all lines
+    const [first = '', ...others] = text.trimEnd().split('\n')
+    assert.match(first, /listens on/)
+    return others
   }
-  const injected = await send(running, 'GET', '/v1/pets/1')
-  await assert.rejects(send(running, 'GET', '/v1/pets/1'))
-  const malformed = await ask(t, running, 'garbage\r\n\r\n', '400 bad_request')
-  await malformed.rest()
-  new RawConnection(t, running).socket.end() // never a byte
-  const lines = await stop(running)
-  const entries = lines.map((line) => {
-    const { time, ms, ...entry } = JSON.parse(line)
-    assert.match(time, TIME)
-    if (entry.method) assert.match(String(ms), /^\d+(\.\d{1,3})?$/)
+  return { petstore, lines }
+}
+
+const FORGED = '2026-01-01T00:00:00.000Z info DELETE /v1/pets 200'
+const BROKEN = `the disk is on fire\n${FORGED}`
+const STORE = {
+  list: () => Promise.reject(new Error(BROKEN)),
+  get: () => Promise.resolve(undefined),
+  add: () => Promise.reject(Object.assign(new Error('no room'), { code: 'store_full' })),
+  reset: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+}
+const LONG = 'x'.repeat(2_000)
+const remote = '127.0.0.1'
+
+test('a line of JSON has the members that it should, and no secret', async (t) => {
+  const apiKeys = ['another-key', KEY]
+  const options = { log: 'json', host: '::', store: STORE, apiKeys } as const
+  const { petstore, lines } = await startLogging(t, options)
+  const mistake = (): never => {
+    throw new Error('a mistake')
+  }
+  petstore.inject({ operation: 'getPet', matching: mistake, status: 200 })
+  const proxied = { 'x-request-id': 'r-1', 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }
+  const body = '{"name":"secret","categoryId":1}'
+  const answers = [
+    await send(petstore, 'POST', '/v1/pets?secret=1', { headers: proxied, body }),
+    await send(petstore, 'GET', '/v1/no', { headers: { authorization: 'secret' } }),
+    await send(petstore, 'HEAD', '/v1/pets', { headers: { 'x-request-id': 'not one' } }),
+    await send(petstore, 'GET', '/v1/pets/1'),
+    await send(petstore, 'PUT', '/livez'),
+    await send(petstore, 'GET', `/${LONG}`, { headers: { 'x-forwarded-for': LONG } }),
+  ]
+  const ids = answers.map(({ headers }) => headers['x-request-id'])
+  assert.deepEqual(ids, ['r-1', ...Array<undefined>(5)])
+  for (const path of ['/livez', '/readyz']) await send(petstore, 'GET', path) // leave no line
+  petstore.clearFaults()
+  petstore.inject({ operation: 'getPet', hangUp: true })
+  await assert.rejects(send(petstore, 'GET', '/v1/pets/1'))
+  await assertLast(await open(t, petstore, 'garbage\r\n\r\n'), '400 bad_request')
+  const silent = new RawConnection(t, petstore)
+  silent.socket.end()
+  await silent.closed
+  const text = await lines()
+  assert.doesNotMatch(text.join(), new RegExp(`secret|another-key|${KEY}`))
+  const entries = text.map((line) => {
+    const { time, ms = 0, message: _, ...entry } = JSON.parse(line)
+    assert.match(time, /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+    assert.ok(ms >= 0)
     return entry
   })
-  const client = { key: 1, remote: '127.0.0.1' }
-  const one = { level: 'info', method: 'GET', path: '/v1/pets/1', ...client }
-  const { key: _, ...keyless } = one
+  const [, , , { cause: stack }, , { path, forwardedFor }] = entries
+  assert.match(stack, /a mistake\n +at /)
+  for (const cut of [path, forwardedFor]) assert.match(cut, /^.{990,999}…$/)
+  const lengths = answers.map((answer) => answer.body.length)
+  const expected: Record<string, unknown>[] = [
+    { method: 'POST', path: '/v1/pets', status: 507, code: 'store_full', cause: 'no room', key: 1 },
+    { method: 'GET', path: '/v1/no', status: 401, code: 'unauthorized' },
+    {
+      method: 'HEAD',
+      path: '/v1/pets',
+      status: 503,
+      code: 'storage_failed',
+      cause: BROKEN,
+      key: 1,
+    },
+    {
+      method: 'GET',
+      path: '/v1/pets/1',
+      status: 500,
+      code: 'internal_error',
+      cause: stack,
+      key: 1,
+    },
+    { method: 'PUT', path: '/livez', status: 405, code: 'method_not_allowed' },
+    { method: 'GET', path, status: 404, code: 'not_found', forwardedFor },
+  ].map((entry, at) => ({ level: 'info', ...entry, bytes: lengths[at], remote }))
+  Object.assign(expected[0] ?? {}, { requestId: 'r-1', forwardedFor: proxied['x-forwarded-for'] })
+  Object.assign(expected[2] ?? {}, { level: 'warn' })
+  Object.assign(expected[3] ?? {}, { level: 'error' })
   assert.deepEqual(entries, [
-    {
-      ...{ level: 'info', method: 'POST', path: '/v1/pets', status: 507 },
-      ...{ bytes: created.body.length, code: 'store_full', ...client },
-      ...{ requestId: 'r-1', forwardedFor: proxied['x-forwarded-for'] },
-    },
-    { ...keyless, status: 401, bytes: refused.body.length, code: 'unauthorized' },
-    { ...one, method: 'HEAD', path: '/v1/pets/%31', status: 404, bytes: 0, code: 'not_found' },
-    {
-      ...{ level: 'warn', method: 'GET', path: '/v1/pets', status: 503, bytes: failed.body.length },
-      ...{ code: 'storage_failed', cause: 'the disk is on fire', ...client },
-    },
-    {
-      ...{ ...keyless, method: 'PUT', path: '/livez', status: 405 },
-      ...{ bytes: probe.body.length, code: 'method_not_allowed' },
-    },
-    { ...one, level: 'error', status: 500, bytes: injected.body.length, code: 'injected_fault' },
-    { ...one, status: null, bytes: 0 },
-    { level: 'info', status: 400, code: 'bad_request', remote: '127.0.0.1' },
+    ...expected,
+    { level: 'info', method: 'GET', path: '/v1/pets/1', status: null, bytes: 0, key: 1, remote },
+    { level: 'info', status: 400, code: 'bad_request', remote },
   ])
-  assert.doesNotMatch(running.stdout.text + running.stderr.text, new RegExp(`secret|${KEY}`))
 })
 
-const LONG = 'x'.repeat(2_000)
+test('a line of text has the same, and neither a cause nor a client can forge one', async (t) => {
+  const { petstore, lines } = await startLogging(t, { log: 'text', store: STORE })
+  const odd = get('/v1/pets/1?a=b', 'X-Request-Id: r-1', 'X-Forwarded-For: \x85\xe9')
+  await assertNext(await open(t, petstore, odd + get()), 404, 503)
+  await assertLast(await open(t, petstore, 'garbage\r\n\r\n'), '400 bad_request')
+  const text = (await lines()).map((line) => line.replace(/[\d.]+ ms \d+ B/, 'MS B'))
+  const [found = '', failed = '', more = '', refused = '', ...others] = text
+  const client = /requestId=r-1 remote=127\.0\.0\.1 forwardedFor=[ -~]+$/
+  assert.match(found, /^20\S+Z info GET \/v1\/pets\/1 404 MS B code=not_found key=0 /)
+  assert.match(found, client)
+  assert.match(failed, /^20\S+Z warn GET \/v1\/pets 503 MS B code=storage_failed cause=the disk/)
+  assert.match(more, /^ +20/) // the rest of the cause
+  assert.match(refused, /^20\S+Z info .* code=bad_request remote=127\.0\.0\.1$/)
+  assert.deepEqual(others, [])
+})
 
-test('a line of text has the same; no client can forge one, or make it long', async (t) => {
-  const running = await startMain(t, '--log', 'text')
-  const ids = ['X-Request-Id: r-1', 'X-Forwarded-For: 203.0.113.9']
-  const odd = 'X-Forwarded-For: 1.2.3.4 status=200\xe9\t"\\'
-  const broken = postChunked('zz\r\n')
-  const all = [
-    get('/v1/pets?a=1', ...ids),
-    get('/v1/none', odd),
-    get(`/${LONG}`, `X-Forwarded-For: ${LONG}`),
-  ]
-  const connection = await open(t, running, all.join(''))
-  await assertNext(connection, 200, 404, 404)
-  await ask(t, running, broken, 400)
-  await ask(t, running, request('GET /v1/pets HTTP/1.1', [BEARER, 'X: a\0']), 400)
-  const lines = (await stop(running)).map((line) => line.replace(/^\S+ /, ''))
-  const remote = 'remote=127.0.0.1'
-  const shortened = `${'x'.repeat(999)}\\u2026`
-  const client = '"1.2.3.4 status=200\\u00e9\\t\\"\\\\"'
-  const noPath = '404 MS N B code=not_found'
-  const expected = [
-    `info GET /v1/pets 200 MS 2 B key=1 requestId=r-1 ${remote} forwardedFor=203.0.113.9`,
-    `info GET /v1/none ${noPath} key=1 ${remote} forwardedFor=${client}`,
-    `info GET "/${shortened.slice(1)}" ${noPath} ${remote} forwardedFor="${shortened}"`,
-    `info POST /v1/pets 400 MS N B code=bad_request key=1 ${remote}`,
-    `info - - 400 code=bad_request ${remote}`,
-  ]
-  const plain = lines.map((line) => line.replace(/[\d.]+ ms/, 'MS').replace(/\d{2,} B/, 'N B'))
-  assert.deepEqual(plain, expected)
+test('a slow reader loses lines, which are counted; a closed pipe ends only the log', async (t) => {
+  const server = await launch(t, ['--api-key', KEY])
+  const { child, stdout } = server
+  child.stdout?.pause()
+  const [count, quotes] = [2_400, '"'.repeat(1_000)] // which make 10 MB of JSON
+  const bytes = request(`GET /${quotes}`, [HOST, `X-Forwarded-For: ${quotes}`])
+  const connection = new RawConnection(t, server)
+  for (let sent = 0; sent < count; sent += 100) {
+    await connection.write(bytes.repeat(100))
+    await assertNext(connection, ...Array<number>(100).fill(404))
+  }
+  child.stdout?.resume()
+  const said = /(?:dropped|lost)\D+(\d+)/
+  let more = 0 // requests, whose lines may be lost, too
+  while (!said.test(stdout.text)) {
+    await send(server, 'GET', '/v1/pets')
+    more++
+  }
+  const shown = stdout.text.match(/"status":404/g)?.length ?? 0
+  const lost = Number(said.exec(stdout.text)?.[1])
+  assert.ok(lost > 0 && shown + lost >= count && shown + lost < count + more, `${shown}, ${lost}`)
+  child.stdout?.destroy()
+  for (const _ of [1, 2, 3]) assert.equal((await send(server, 'GET', '/v1/pets')).status, 200)
+  child.kill('SIGTERM')
+  assert.equal(await server.status, 0)
 })

@@ -1,250 +1,133 @@
-// The order of the checks, and what a client that is still sending gets to read.
+// The order of the checks and of the requests of a connection, and answers before the body's end.
 import assert from 'node:assert/strict'
-import { test, type TestContext } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
-import { MemoryStore } from '../../src/pets/memory-store.ts'
-import { KEY, RawConnection, start } from '../support.ts'
-import { ask, assertLast, assertNext, BEARER, chunk, CHUNKED, type Expected, get } from './raw.ts'
-import { HOST, open, post, postChunked, postHead, request, REX } from './raw.ts'
+import { rmSync } from 'node:fs'
+import { test } from 'node:test'
+import { send, start, temporaryFolder } from '../support.ts'
+import { assertNext, BEARER, CHUNKED, chunked, get, HOST, open, post, request, REX } from './raw.ts'
 
-const LONG = 'Content-Length: 65537'
+const MAX = 65_536
 const TEXT = 'Content-Type: text/plain'
-const GZIP = 'Content-Encoding: gzip'
-const WAITS = 'Expect: 100-continue'
+const LARGE = `Content-Length: ${MAX + 1}`
 
-type Check = [line: string, lines: string[], expected: Expected]
-const ORDER: Record<string, Check> = {
-  'HTTP first': ['POST /v1/x', ['Host: a b', TEXT, LONG], '400 bad_request'],
-  'Expect as a part of HTTP': [
-    'POST /v1/x',
-    [HOST, TEXT, LONG, 'Expect: x'],
-    '417 expectation_failed',
+// Each fails its check and all that come after it. The body never comes.
+const CHECKS: readonly [string, string, readonly string[], number | string][] = [
+  ['HTTP before the key', 'POST /v1/none', [TEXT, LARGE], '400 bad_request'],
+  ['the key before the path', 'POST /v1/none', [HOST, TEXT, LARGE], '401 unauthorized'],
+  ['the key before the method', 'PUT /v1/pets', [HOST, TEXT, LARGE], '401 unauthorized'],
+  ['the path before the method', 'PUT /v1/none', [HOST, BEARER, TEXT, LARGE], '404 not_found'],
+  [
+    'the path, without a key outside the base path',
+    'PUT /none',
+    [HOST, TEXT, LARGE],
+    '404 not_found',
   ],
-  'the key before the path': ['POST /v1/x', [HOST, TEXT, LONG], '401 unauthorized'],
-  'the key before the method': ['PUT /v1/pets', [HOST, TEXT, LONG], '401 unauthorized'],
-  'the path before the method': ['PUT /v1/x', [HOST, BEARER, TEXT, LONG], '404 not_found'],
-  'the method before the type': [
+  ['OPTIONS without a key', 'OPTIONS /v1/pets', [HOST, TEXT, LARGE], 204],
+  ['the path of OPTIONS without a key', 'OPTIONS /v1/none', [HOST, TEXT, LARGE], '404 not_found'],
+  [
+    'the method before the type',
     'PUT /v1/pets',
-    [HOST, BEARER, TEXT, LONG],
+    [HOST, BEARER, TEXT, LARGE],
     '405 method_not_allowed',
   ],
-  'the type before the size': [
+  [
+    'the type before the size',
     'POST /v1/pets',
-    [HOST, BEARER, TEXT, LONG],
+    [HOST, BEARER, TEXT, LARGE],
     '415 unsupported_media_type',
   ],
-  'the coding before the size': [
+  [
+    'the type of chunks',
     'POST /v1/pets',
-    [HOST, BEARER, GZIP, LONG],
+    [HOST, BEARER, TEXT, CHUNKED],
     '415 unsupported_media_type',
   ],
-  'the size before the body': ['POST /v1/pets', [HOST, BEARER, LONG], '413 content_too_large'],
-  'no body where none is wanted': ['GET /v1/pets', [HOST, BEARER, TEXT, LONG], 200],
-}
-for (const [rule, [line, lines, expected]] of Object.entries(ORDER)) {
-  test(`checks ${rule}, and neither sends 100 nor waits for the body`, async (t) => {
-    const petstore = await start(t)
-    await ask(t, petstore, request(`${line} HTTP/1.1`, lines), expected)
-    if (lines.includes('Expect: x')) return
-    const waiting = await open(t, petstore, request(`${line} HTTP/1.1`, [...lines, WAITS]))
-    await assertLast(waiting, expected) // nobody knows whether its body follows
+  ['the size before the body', 'POST /v1/pets', [HOST, BEARER, LARGE], '413 content_too_large'],
+]
+for (const [what, target, headers, expected] of CHECKS) {
+  test(`it checks ${what}, and does not wait for the body`, async (t) => {
+    await assertNext(await open(t, await start(t), request(target, headers)), expected)
   })
 }
 
-test('checks the fields before the room in the store, and that before the storage', async (t) => {
-  let added = 0
-  const store = {
-    page: () => ({ json: '[]', next: undefined }),
-    get: () => undefined,
-    add: () => {
-      added++
-      return { ok: false, reason: 'store_full' } as const
-    },
-    reset: () => true,
-    isWritable: () => true,
-    close: () => {},
-  }
-  const petstore = await start(t, { store })
-  await ask(t, petstore, post('{') + post('{}'), '400 bad_request', '400 invalid_pet')
-  assert.equal(added, 0)
-  await ask(t, petstore, post(), '507 store_full')
+test('fields are checked before the room in the store, and that before its disk', async (t) => {
+  const folder = temporaryFolder(t)
+  const petstore = await start(t, { snapshot: `${folder}/pets.json`, maxStore: 300 })
+  rmSync(folder, { recursive: true })
+  const name = 'x'.repeat(300)
+  const bodies = ['{', `{"name":"${name}"}`, `{"name":"${name}","categoryId":1}`, REX]
+  const connection = await open(t, petstore, bodies.map((body) => post(body)).join(''))
+  const expected = ['400 bad_request', '400 invalid_pet', '507 store_full', '503 storage_failed']
+  await assertNext(connection, ...expected)
 })
 
-test('sends 100-continue once all checks have passed, whatever its letter case', async (t) => {
-  const petstore = await start(t, { maxBody: REX.length })
-  for (const expect of [WAITS, 'expect: 100-Continue']) {
-    const sized = await ask(t, petstore, postHead(REX.length, expect), 100)
-    await sized.write(REX + get())
-    await assertNext(sized, 201, 200)
-    const head = request('POST /v1/pets HTTP/1.1', [HOST, BEARER, CHUNKED, expect])
-    const chunked = await ask(t, petstore, head, 100)
-    await chunked.write(`${chunk(REX)}0\r\n\r\n${get()}`)
-    await assertNext(chunked, 201, 200)
-  }
-})
-
-const chunked = (body: string): string => {
-  return postChunked(`${chunk(body.slice(0, 50))}${chunk(body.slice(50))}0\r\n\r\n`)
-}
-const FRAMINGS: Record<string, (body: string) => string> = {
-  'with Content-Length': (body) => post(body),
-  'in chunks': chunked,
-  'in chunks with extensions and trailers': (body) => {
-    return chunked(body).replace('\r\n{', ';a="b"\r\n{').replace(/\r\n$/, 'X: y\r\n\r\n')
-  },
-}
-for (const [how, frame] of Object.entries(FRAMINGS)) {
-  test(`takes a body of maxBody ${how}, refuses a larger one, and goes on`, async (t) => {
-    const petstore = await start(t, { maxBody: 100 })
-    const bodies = [99, 100, 101].map((length) => frame(REX.padEnd(length)))
-    const connection = await open(t, petstore, bodies.join('') + get())
-    const [, , large] = await assertNext(connection, 201, 201, '413 content_too_large', 200)
-    assert.match(large?.body ?? '', /at most 100 bytes/)
-    assert.equal(petstore.pets.length, 2)
-  })
-}
-
-const UPLOAD = Buffer.alloc(4_000_000, 'x')
+const UPLOAD = 'x'.repeat(4_000_000)
 const LENGTH = `Content-Length: ${UPLOAD.length}`
-const SIZE = `${UPLOAD.length.toString(16)}\r\n`
-const END = '\r\n0\r\n\r\n'
-const head = (...lines: string[]): string => request('POST /v1/pets HTTP/1.1', lines)
-
-type Upload = [before: string, expected: Expected, after?: string]
-const UPLOADS: Record<string, Upload> = {
-  'without a key': [head(HOST, LENGTH), '401 unauthorized'],
-  'in chunks without a key': [head(HOST, CHUNKED) + SIZE, '401 unauthorized', END],
-  'of text': [head(HOST, BEARER, LENGTH, TEXT), '415 unsupported_media_type'],
-  'beyond maxBody': [postHead(UPLOAD.length), '413 content_too_large'],
-  'beyond maxBody in chunks': [postChunked(SIZE), '413 content_too_large', END],
-  'by a GET': [get('/v1/pets', LENGTH), 200],
-}
-for (const [what, [before, expected, after = '']] of Object.entries(UPLOADS)) {
-  test(`an upload of 4 MB ${what} is answered before its end, and the next, too`, async (t) => {
-    const petstore = await start(t)
-    const connection = await upload(t, petstore, before)
-    await connection.write(after + get())
-    await assertNext(connection, expected, 200)
-  })
-}
-
-const LAST_UPLOADS: Record<string, Upload> = {
-  'after garbage': ['garbage\r\n\r\n', '400 bad_request'],
-  'inside a header': ['GET / HTTP/1.1\r\nX: ', '431 headers_too_large'],
-  'into a tunnel': [request('CONNECT a:80 HTTP/1.1', [HOST]), '405 method_not_allowed'],
-}
-for (const [what, [before, expected]] of Object.entries(LAST_UPLOADS)) {
-  test(`an upload of 4 MB ${what} gets its Error before the connection closes`, async (t) => {
-    await assertLast(await upload(t, await start(t), before), expected)
-  })
-}
-
-/** Sends all of a large upload before it reads anything. */
-async function upload(
-  t: TestContext,
-  petstore: { url: string },
-  before: string,
-): Promise<RawConnection> {
-  const connection = await open(t, petstore, before, 'unread')
-  await connection.write(UPLOAD)
-  connection.socket.resume()
-  return connection
-}
-
-const LAST: Record<string, [bytes: string, expected: Expected]> = {
-  'Connection: close': [get('/v1/pets', 'Connection: close'), 200],
-  'Connection: close with an Error': [post('{}', 'Connection: close'), '400 invalid_pet'],
-  'HTTP/1.0': [request('GET /v1/pets HTTP/1.0', [BEARER]), 200],
-  'a refused Expect: 100-continue': [
-    request('POST /v1/pets HTTP/1.1', [HOST, 'Content-Length: 2', WAITS], '{}'),
-    '401 unauthorized',
+const UPLOADS: readonly [what: string, request: string, expected: number | string][] = [
+  ['without a key', request('POST /v1/pets', [HOST, LENGTH], UPLOAD), '401 unauthorized'],
+  ['of text', post(UPLOAD, TEXT), '415 unsupported_media_type'],
+  ['by length', post(UPLOAD), '413 content_too_large'],
+  [
+    'in chunks',
+    request('POST /v1/pets', [HOST, BEARER, CHUNKED], chunked(UPLOAD)),
+    '413 content_too_large',
   ],
-  Upgrade: [get('/v1/pets', 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c'), 200],
-  'Upgrade without the connection option': [get('/v1/pets', 'Upgrade: h2c'), 200],
-  'Upgrade with a body': [post(REX, 'Connection: Upgrade', 'Upgrade: websocket'), 201],
-}
-for (const [what, [bytes, expected]] of Object.entries(LAST)) {
-  test(`closes after the response to ${what}, and does nothing of what follows`, async (t) => {
-    const petstore = await start(t)
-    for (const next of [post('{"name":"Tom","categoryId":1}'), 'garbage\r\n\r\n']) {
-      await assertLast(await open(t, petstore, bytes + next), expected)
-    }
-    assert.ok(petstore.pets.every(({ name }) => name === 'Rex'))
-    await ask(t, petstore, get(), 200)
+  ['of a GET', get('/v1/pets', LENGTH) + UPLOAD, 200],
+]
+for (const [what, bytes, expected] of UPLOADS) {
+  test(`the rest of an upload ${what} is discarded, and its connection kept`, async (t) => {
+    const connection = await open(t, await start(t), '')
+    connection.socket.pause() // it sends all before it reads
+    await connection.write(bytes + get())
+    connection.socket.resume()
+    const [early] = await assertNext(connection, expected, 200)
+    assert.equal(early?.headers.connection, 'keep-alive')
   })
 }
 
-test('gives the same responses wherever the bytes are split', async (t) => {
-  const petstore = await start(t, { pets: [{ name: 'Rex', categoryId: 1 }] })
-  const chunks = postChunked(`1\r\n{\r\n2;a=b\r\n}}\r\n0\r\n\r\n`)
-  const good = get() + get('/v1/pets/1') + get('/nowhere')
-  const bytes = Buffer.from(good + post('{"name":"né"}') + chunks)
-  for (const size of [1, 7, 190]) {
-    const connection = new RawConnection(t, petstore)
-    connection.socket.setNoDelay(true)
-    for (let sent = 0; sent < bytes.length; sent += size) {
-      await connection.write(bytes.subarray(sent, sent + size))
-      await turn()
-    }
-    await assertNext(connection, 200, 200, '404 not_found', '400 invalid_pet', '400 bad_request')
-    assert.equal(petstore.requests.at(-2)?.body, '{"name":"né"}')
+test('a body may have 64 KiB, and not a byte more', async (t) => {
+  const petstore = await start(t)
+  const connection = await open(t, petstore, '')
+  for (const [size, expected] of [
+    [MAX, 201],
+    [MAX + 1, '413 content_too_large'],
+  ] as const) {
+    const body = REX.padEnd(size)
+    const inChunks = request('POST /v1/pets', [HOST, BEARER, CHUNKED], chunked(body))
+    await connection.write(post(body) + inChunks)
+    await assertNext(connection, expected, expected)
   }
 })
 
-test('the Authorization header is not recorded', async (t) => {
-  const petstore = await start(t)
-  await ask(t, petstore, get(), 200)
-  assert.doesNotMatch(JSON.stringify(petstore.requests), new RegExp(KEY))
+test('100 is sent before a body that waits for it; no other Expect is judged', async (t) => {
+  const head = [HOST, BEARER, `Content-Length: ${REX.length}`, 'Expect: 100-continue']
+  const connection = await open(t, await start(t), request('POST /v1/pets', head))
+  await assertNext(connection, 100)
+  await connection.write(REX + post(REX, 'Expect: miracles'))
+  await assertNext(connection, 201, 201)
 })
 
-const BODIES: Record<string, [bytes: string, reason: RegExp]> = {
-  'invalid UTF-8': ['{"name":"\xff","categoryId":1}', /not valid UTF-8/],
-  'half of a letter': ['{"name":"\xc3', /not valid UTF-8/],
-  'a byte order mark': [`\xef\xbb\xbf${REX}`, /byte order mark/],
-  UTF16: ['\xff\xfe{\0}\0', /not valid UTF-8/],
-}
-test('a body that is not JSON in UTF-8 is 400, and the message says why', async (t) => {
-  const petstore = await start(t)
-  for (const [bytes, reason] of Object.values(BODIES)) {
-    const connection = await open(t, petstore, postHead(bytes.length) + bytes)
-    const [answer] = await assertNext(connection, '400 bad_request')
-    assert.match(answer?.body ?? '', reason)
-  }
-})
-
-test('a body of the greatest size is read in a moment, however deep or odd', async (t) => {
-  const petstore = await start(t)
-  const size = 65_536
-  const bodies = ['[', '{"a":', '1', '9.', '0e', '"\\', '-', '{"name":"x","categoryId":1.'].map(
-    (part) => {
-      return part.repeat(size).slice(0, size)
-    },
-  )
-  const nested = `{"name":${'['.repeat(30_000)}9007199254740993${']'.repeat(30_000)}}`
-  const zeros = `{"name":"x","categoryId":1.${'0'.repeat(60_000)}}`
-  const digits = `{"name":"x","categoryId":${'9'.repeat(60_000)}}`
-  const connection = new RawConnection(t, petstore)
-  for (const body of [...bodies, nested, digits]) {
-    await connection.write(post(body))
-    await assertNext(connection, 400)
-  }
-  await connection.write(post(zeros))
-  await assertNext(connection, 201)
-})
-
-test('a bug is a 500, and only standard error, or the log, says why', async (t) => {
-  const petstore = await start(t)
-  const { mock } = t.mock.method(console, 'error', () => {})
-  const bug = t.mock.method(MemoryStore.prototype, 'page', () => {
-    throw new Error('the secret')
+for (const kind of ['memory', 'a snapshot']) {
+  test(`a GET right behind its POST sees the pet, however slow, in ${kind}`, async (t) => {
+    const snapshot = `${temporaryFolder(t)}/pets.json`
+    const petstore = await start(t, kind === 'memory' ? {} : { snapshot })
+    petstore.inject({ operation: 'createPet', delay: 20 })
+    const connection = await open(t, petstore, get() + post() + get() + post() + get('/v1/pets/2'))
+    const answers = await assertNext(connection, 200, 201, 200, 201, 200)
+    const ids = answers.map(({ body }) => body.match(/(?<="id":)\d+/g))
+    assert.deepEqual(ids, [null, ['1'], ['1'], ['2'], ['2']])
   })
-  for (const delay of [undefined, 1]) {
-    if (delay) petstore.inject({ operation: 'listPets', delay })
-    const connection = await open(t, petstore, get() + get('/v1/pets/1'))
-    const [failed] = await assertNext(connection, '500 internal_error', 404)
-    assert.doesNotMatch(failed?.body ?? '', /secret/)
+}
+
+test('a connection takes any number of requests at once', async (t) => {
+  const connection = await open(t, await start(t), get().repeat(300))
+  await assertNext(connection, ...Array<number>(300).fill(200))
+})
+
+test('a client that leaves at any moment harms nobody', async (t) => {
+  const petstore = await start(t)
+  for (const bytes of ['', 'GET', get(), post().slice(0, -9), `${get()}garbage\r\n\r\n`]) {
+    const { socket } = await open(t, petstore, bytes)
+    socket.resetAndDestroy()
   }
-  assert.match(String(mock.calls[1]?.arguments[0]), /^petstore-server: Error: the secret\n +at /)
-  bug.mock.restore()
-  await ask(t, petstore, get(), 200)
+  assert.equal((await send(petstore, 'GET', '/v1/pets')).status, 200)
 })

@@ -1,89 +1,72 @@
-// How a server stops.
+// What a stop does to connections and requests, and that a port can be used again at once.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { Agent } from 'node:http'
 import { test, type TestContext } from 'node:test'
-import { RawConnection, start } from '../support.ts'
-import { ask, assertLast, assertNext, type Expected, get, HOST, open, post } from './raw.ts'
-import { postHead, request, REX, until } from './raw.ts'
+import { startPetstore } from '../../src/index.ts'
+import { KEY, RawConnection, send, start } from '../support.ts'
+import { assertLast, assertNext, BEARER, get, HOST, open, post, request, REX } from './raw.ts'
 
 const DRAIN = 600_000 // longer than any test waits
 
-/** A connection with a request whose body is not complete. */
+/** Opens a connection with a request whose body has not come. */
 async function openInFlight(t: TestContext, petstore: { url: string }): Promise<RawConnection> {
-  const connection = await ask(t, petstore, postHead(REX.length, 'Expect: 100-continue'), 100)
-  await connection.write(REX.slice(0, 9))
+  const head = [HOST, BEARER, `Content-Length: ${REX.length}`, 'Expect: 100-continue']
+  const connection = await open(t, petstore, request('POST /v1/pets', head))
+  await assertNext(connection, 100)
   return connection
 }
 
-test('it stops listening, closes unused and idle connections, and serves the others', async (t) => {
+test('it refuses connections, closes silent and idle ones, and lets requests finish', async (t) => {
   const petstore = await start(t)
-  const unused = new RawConnection(t, petstore)
-  await once(unused.socket, 'connect')
-  const idle = await ask(t, petstore, get(), 200)
+  const silent = new RawConnection(t, petstore)
+  await once(silent.socket, 'connect')
+  const idle = await open(t, petstore, get())
+  const used = await open(t, petstore, get())
+  for (const connection of [idle, used]) await assertNext(connection, 200)
   const busy = await openInFlight(t, petstore)
   const closing = petstore.close(DRAIN)
-  assert.equal(await unused.rest(), '')
-  const refused = connect(Number(new URL(petstore.url).port), '127.0.0.1')
-  const [error] = await once(refused, 'error')
-  assert.equal(error.code, 'ECONNREFUSED')
+  assert.equal(await silent.rest(), '') // before the idle ones
+  await used.write(get())
+  await assertLast(used, 200)
+  await assert.rejects(send(petstore, 'GET', '/livez'), { code: 'ECONNREFUSED' })
   assert.equal(await idle.rest(), '')
-  await busy.write(REX.slice(9))
+  await busy.write(REX)
   await assertLast(busy, 201)
   assert.equal(await closing, 0)
 })
 
-const LATE: Record<string, [bytes: string, expected: Expected]> = {
-  'a create': [post(), 201],
-  '/readyz': [get('/readyz'), '503 not_ready'],
-  '/livez': [get('/livez'), 200],
-  'a request that cannot be read': [request('GET / HTTP/1.1', []), '400 bad_request'],
-  garbage: ['garbage\r\n\r\n', '400 bad_request'],
-}
-test('what still comes on an idle connection is answered, as its last', async (t) => {
+test('a request that still comes on an idle connection is answered, as its last', async (t) => {
   const petstore = await start(t)
-  const connections = await Promise.all(
-    Object.values(LATE).map(async ([bytes, expected]) => {
-      return { connection: await ask(t, petstore, get(), 200), bytes, expected }
-    }),
-  )
+  const requests = [
+    [get(), 200],
+    [post(), 201],
+    [get('/livez'), 200],
+    [get('/v1/none'), '404 not_found'],
+    ['garbage\r\n\r\n', '400 bad_request'],
+  ] as const
+  const connections = await Promise.all(requests.map(() => open(t, petstore, get())))
+  for (const connection of connections) await assertNext(connection, 200)
   const closing = petstore.close(DRAIN)
-  for (const { connection, bytes } of connections) connection.socket.write(bytes)
-  for (const { connection, expected } of connections) await assertLast(connection, expected)
-  assert.equal(await closing, 0)
-  assert.equal(petstore.pets.length, 1)
-})
-
-test('it waits for pipelined requests, whose last response says Connection: close', async (t) => {
-  const petstore = await start(t)
-  petstore.inject({ operation: 'createPet', delay: 20 })
-  const connection = await open(t, petstore, post() + get('/v1/pets/1') + get())
-  await until(() => petstore.pendingFaults.length === 0)
-  const closing = petstore.close(DRAIN)
-  const [created, fetched] = await assertNext(connection, 201, 200)
-  for (const answer of [created, fetched]) assert.equal(answer?.headers.connection, 'keep-alive')
-  await assertLast(connection, 200)
+  for (const [at, [bytes]] of requests.entries()) connections[at]?.socket.write(bytes)
+  for (const [at, [, expected]] of requests.entries()) {
+    const connection = connections[at]
+    assert.ok(connection)
+    await assertLast(connection, expected)
+  }
   assert.equal(await closing, 0)
 })
 
-test('it cuts off what does not finish in time, and counts and records it', async (t) => {
+test('after the drain it cuts off requests, counts and records them', async (t) => {
   const petstore = await start(t)
   const inFlight = [await openInFlight(t, petstore), await openInFlight(t, petstore)]
-  // Neither counts: one has its response, the other is no request yet.
-  const refused = await ask(
-    t,
-    petstore,
-    request('POST /v1/x HTTP/1.1', [HOST, 'Content-Length: 9']),
-    401,
-  )
-  const begun = await ask(t, petstore, `${get()}GET /v1/pets HT`, 200)
   assert.equal(await petstore.close(1), 2)
-  for (const one of [...inFlight, refused, begun]) assert.equal(await one.rest(), '')
+  for (const connection of inFlight) assert.equal(await connection.rest(), '')
   const statuses = petstore.requests.map(({ status }) => status)
-  assert.deepEqual(statuses, [null, null, 401, 200])
+  assert.deepEqual(statuses, [null, null])
 })
 
-test('a second call shortens the wait, and counts the same', async (t) => {
+test('a second close shortens the wait of the first, and counts the same', async (t) => {
   const petstore = await start(t)
   await openInFlight(t, petstore)
   const first = petstore.close(DRAIN)
@@ -94,14 +77,34 @@ test('a second call shortens the wait, and counts the same', async (t) => {
 test('a response that its client reads slowly is not cut', async (t) => {
   const pets = Array.from({ length: 100 }, () => ({ name: 'x'.repeat(120_000), categoryId: 1 }))
   const petstore = await start(t, { pets })
-  const idle = await ask(t, petstore, get('/livez'), 200)
-  const slow = connect(Number(new URL(petstore.url).port), '127.0.0.1')
-  slow.write(get('/v1/pets?limit=100')) // 12 MB, more than the system buffers
+  const slow = await open(t, petstore, '')
+  slow.socket.pause()
+  await slow.write(get('/v1/pets?limit=100')) // 12 MB, more than the system buffers
   await petstore.waitForRequests(1)
   const closing = petstore.close(DRAIN)
-  assert.equal(await idle.rest(), '') // by then the server has looked for idle connections
-  let length = 0
-  for await (const chunk of slow) length += chunk.length
-  assert.ok(length > 12_000_000, `${length} bytes`)
+  const other = await start(t)
+  const idle = await open(t, other, get())
+  await assertNext(idle, 200)
+  void other.close(DRAIN)
+  await idle.closed // by then the first one, too, has looked for idle connections
+  slow.socket.resume()
+  assert.ok((await slow.rest()).length > 12_000_000)
   assert.equal(await closing, 0)
+})
+
+test('after close, the same process can start and ask another on the port', async (t) => {
+  const agent = new Agent({ keepAlive: true })
+  t.after(() => agent.destroy())
+  let port = 0
+  for (let round = 0; round < 10; round++) {
+    const petstore = await startPetstore({ apiKeys: [KEY], port })
+    port = Number(new URL(petstore.url).port)
+    const answers = await Promise.all([
+      ...[1, 2, 3].map(() => send(petstore, 'GET', '/v1/pets', { agent })),
+      ...[1, 2, 3].map(() => fetch(`${petstore.url}/pets`, { headers: petstore.headers })),
+    ])
+    for (const { status } of answers) assert.equal(status, 200)
+    for (const answer of answers) if (answer instanceof Response) await answer.text()
+    assert.equal(await petstore.close(), 0)
+  }
 })

@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
-import { readFileSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
-import { writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import files from 'node:fs/promises'
-import { syncBuiltinESMExports } from 'node:module'
+import { dirname } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { startPetstore } from '../../src/index.ts'
 import type { Pet, Petstore } from '../../src/types.ts'
-import { send, start, temporaryFolder } from '../support.ts'
+import { logOf, send, start, temporaryFolder } from '../support.ts'
 
 const REX = '{"id":1,"name":"Rex","categoryId":1}'
 const TOM = '{"id":7,"name":"Tom","categoryId":2,"status":"sold"}'
 const MAX = '{"id":9223372036854775807,"name":"Max","categoryId":-9223372036854775808}'
 const NEW = { name: 'new', categoryId: 1 }
+const UUID = '123e4567-e89b-42d3-a456-426614174000'
 
 /** FILE as a server writes it. */
 function lines(...pets: string[]): string {
@@ -20,7 +21,7 @@ function lines(...pets: string[]): string {
 }
 
 /** A path for FILE, in a folder of its own; FILE has a text if one is given. */
-function fileOf(t: TestContext, text?: string): string {
+function fileOf(t: TestContext, text?: string | Buffer): string {
   const path = `${temporaryFolder(t)}/pets.json`
   if (text !== undefined) writeFileSync(path, text)
   return path
@@ -30,352 +31,401 @@ async function list(petstore: Petstore): Promise<string> {
   return (await send(petstore, 'GET', '/v1/pets?limit=100')).body
 }
 
+/** The new pet, or the status and the code of the error. */
 async function create(petstore: Petstore, name = 'new'): Promise<string> {
   const body = JSON.stringify({ name, categoryId: 1 })
   const answer = await send(petstore, 'POST', '/v1/pets', { body })
   return answer.status === 201 ? answer.body : `${answer.status} ${JSON.parse(answer.body).code}`
 }
 
-async function isReady(petstore: Petstore): Promise<boolean> {
-  return (await send(petstore, 'GET', '/readyz')).status === 200
-}
-
-/** Resolves once the list is as it is expected. */
-async function lists(petstore: Petstore, ...pets: string[]): Promise<void> {
-  while ((await list(petstore)) !== `[${pets.join(',')}]`);
-}
-
-/** Puts a function in the place of one of node:fs/promises, until the test ends. */
-function replace<Name extends 'open' | 'rename' | 'writeFile'>(
-  t: TestContext,
-  name: Name,
-  wrap: (original: (typeof files)[Name]) => (typeof files)[Name],
-): void {
-  const original = files[name]
-  files[name] = wrap(original)
-  syncBuiltinESMExports()
-  t.after(() => {
-    files[name] = original
-    syncBuiltinESMExports()
+/** Calls a function when a write has begun and before FILE is replaced, each time. */
+function duringWrites(t: TestContext, act: () => unknown): void {
+  const { open } = files
+  t.mock.method(files, 'open', async (...args: Parameters<typeof open>) => {
+    const handle = await open(...args)
+    if (String(args[0]).endsWith('.new')) await act()
+    return handle
   })
 }
 
-/** Calls a function in the middle of a write, and another one right after a rename. */
-function during(t: TestContext, write: () => void, renamed: () => void = () => {}): void {
-  replace(t, 'writeFile', (original) => async (...args) => {
-    await original(...args)
-    write()
-  })
-  replace(t, 'rename', (original) => async (...args) => {
-    await original(...args)
-    renamed()
+/** Calls a function in place of each sync of the folder of FILE. */
+function onFolderSync(t: TestContext, path: string, act: () => Promise<void>): void {
+  const { open } = files
+  t.mock.method(files, 'open', async (...args: Parameters<typeof open>) => {
+    const handle = await open(...args)
+    if (args[0] === dirname(path)) t.mock.method(handle, 'sync', act)
+    return handle
   })
 }
 
 test('FILE may have any layout, and is written with a pet on each line', async (t) => {
   const odd = '{"id":3,"name":"\\ud800 3.5","categoryId":9007199254740993}'
-  const layouts: [string, ...string[]][] = [
+  const layouts: [text: string, ...pets: string[]][] = [
     ['[]'],
     [' [\r\n]\r\n'],
     [`[${REX},${TOM}]`, REX, TOM],
-    [`\ufeff${lines(REX, TOM)}`, REX, TOM],
     [JSON.stringify([JSON.parse(REX), JSON.parse(TOM)], null, 4), REX, TOM],
     ['[{"status":"sold","categoryId":2.0,"name":"T","name":"T\\u006fm","id":7}]', TOM],
-    [lines(REX, odd, MAX), REX, odd, MAX],
+    [lines(REX, odd), REX, odd],
   ]
-  for (const [layout, ...pets] of layouts) {
-    const path = fileOf(t, layout)
-    const petstore = await start(t, { snapshot: path })
+  for (const [text, ...pets] of layouts) {
+    const snapshot = fileOf(t, text)
+    const petstore = await start(t, { snapshot, pets: pets.length > 0 ? [NEW] : [] })
     assert.equal(await list(petstore), `[${pets.join(',')}]`)
-    assert.equal(readFileSync(path, 'utf8'), lines(...pets))
-    await petstore.close()
+    assert.equal(readFileSync(snapshot, 'utf8'), text)
+    const added = await create(petstore)
+    assert.equal(readFileSync(snapshot, 'utf8'), lines(...pets, added))
   }
 })
 
-test('a FILE that is no array of pets is refused with the place, and left as it is', async (t) => {
-  const refused: [string | Buffer, RegExp][] = [
-    ['', /pets: Unexpected end of JSON input/],
-    [`[\n${REX},\n`, /pets: Unexpected end of JSON input/],
-    [`[\n${REX},\n]\n`, /line 3: it is not valid JSON/],
-    [`[\n${REX}\n${TOM}\n]\n`, /line 3: Expected ',' or '\]' after array element/],
-    [`[\n${REX.replace('}', ',}')},\n${TOM}\n]\n`, /line 2: Expected double-quoted property name/],
-    [`<<<<<<< ours\n${lines(REX)}`, /line 1: it is not valid JSON/],
-    [Buffer.from([0x5b, 0xff, 0x5d]), /it is not valid UTF-8/],
-    [REX, /it must be an array of pets/],
-    [lines(REX, 'null'), /in item 2, a pet must be an object/],
-    [lines(REX, REX), /in item 2, id must be an integer above 1, the id before it/],
-    [lines(TOM, REX), /in item 2, id must be an integer above 7/],
-    [lines(REX.replace('1', '0')), /in item 1, id must be an integer above 0/],
-    [lines(REX.replace('1', '9223372036854775808')), /in item 1, id must be .* at most 2\^63-1/],
-    [lines(REX.replace('"id":1,', '')), /in item 1, id must be/],
-    [lines(REX, TOM.replace('sold', 'gone')), /in item 2, status must be one of/],
-    [lines(REX.replace('}', ',"age":3}')), /in item 1, a pet must not have "age"/],
+test('a FILE that is no array of pets is refused with the item, and left as it is', async (t) => {
+  const refused: [text: string | Buffer, reason: RegExp][] = [
+    ['', /JSON/],
+    [`[\n${REX},\n`, /JSON/],
+    [`<<<<<<< ours\n${lines(REX)}`, /JSON/],
+    [Buffer.from([0x5b, 0xff, 0x5d]), /UTF-8/],
+    [REX, /array/],
+    [lines(REX, 'null'), /\b2\b.*object/],
+    [lines(REX, REX), /\b2\b.*id .*above 1/],
+    [lines(TOM, REX), /\b2\b.*id .*above 7/],
+    [lines(REX.replace('1', '0')), /\b1\b.*id /],
+    [lines(REX.replace('1', '9223372036854775808')), /\b1\b.*id /],
+    [lines(REX.replace('"id":1,', '')), /\b1\b.*id /],
+    [lines(REX, TOM.replace('sold', 'gone')), /\b2\b.*status/],
+    [lines(REX, TOM.replace('"Tom"', '5')), /\b2\b.*name/],
+    [lines(REX.replace('}', ',"age":3}')), /\b1\b.*age/],
   ]
-  for (const [content, message] of refused) {
-    const path = fileOf(t)
-    writeFileSync(path, content)
-    utimesSync(path, 1, 1)
-    const { ino, mtimeMs } = statSync(path)
-    await assert.rejects(startPetstore({ snapshot: path }), (error: Error) => {
-      assert.match(error.message, message)
-      assert.ok(error.message.startsWith(`${path} must be a JSON array of pets: `))
+  for (const [text, reason] of refused) {
+    const snapshot = fileOf(t, text)
+    const { ino, mtimeMs } = statSync(snapshot)
+    await assert.rejects(startPetstore({ snapshot, pets: [NEW] }), (error: Error) => {
+      assert.match(error.message, reason)
+      assert.ok(error.message.includes(snapshot))
       return 'code' in error && error.code === 'storage_failed'
     })
-    assert.deepEqual(readFileSync(path), Buffer.from(content))
-    assert.deepEqual({ ino, mtimeMs }, { ino: statSync(path).ino, mtimeMs: statSync(path).mtimeMs })
-    assert.deepEqual(readdirSync(path.replace('/pets.json', '')), ['pets.json'])
+    const after = statSync(snapshot)
+    assert.deepEqual([after.ino, after.mtimeMs], [ino, mtimeMs])
+    assert.deepEqual(readdirSync(dirname(snapshot)), ['pets.json'])
   }
 })
 
-test('a start fails where FILE cannot be written, and says why', async (t) => {
+test('a start writes FILE only for pets to begin with, and where it has none', async (t) => {
+  const { port } = new URL((await start(t)).url)
+  const begun = '{"id":1,"name":"new","categoryId":1}'
+  for (const [before, after] of [
+    [undefined, lines(begun)],
+    ['[ ]', lines(begun)],
+    [`[${REX}]`, `[${REX}]`],
+  ]) {
+    const snapshot = fileOf(t, before)
+    if (before !== undefined) utimesSync(snapshot, 1, 1)
+    // Its port is taken.
+    await assert.rejects(startPetstore({ snapshot, pets: [NEW], port: Number(port) }))
+    assert.equal(readFileSync(snapshot, 'utf8'), after)
+    assert.equal(statSync(snapshot).mtimeMs === 1_000, before === after)
+    await assert.rejects(startPetstore({ snapshot, pets: [], port: Number(port) }))
+    assert.equal(readFileSync(snapshot, 'utf8'), after)
+  }
+})
+
+test('a start fails where FILE cannot be read or its folder not be written', async (t) => {
   const folder = temporaryFolder(t)
-  mkdirSync(`${folder}/a.json`)
-  mkdirSync(`${folder}/b.json.new`)
-  utimesSync(`${folder}/b.json.new`, 1, 1)
-  symlinkSync('c.json', `${folder}/c.json`)
-  for (const [path, message] of [
-    [`${folder}/a.json`, /a\.json must be a regular file/],
-    [`${folder}/b.json`, /b\.json\.new was left by a kill, and cannot be removed: /],
-    [`${folder}/c.json`, /ELOOP/],
-    [`${folder}/none/d.json`, /none\/d\.json must be in a folder that exists/],
-    [`${folder}/${'e'.repeat(252)}`, /e cannot be written: ENAMETOOLONG/],
-  ] as const) {
-    await assert.rejects(startPetstore({ snapshot: path }), { code: 'storage_failed', message })
+  mkdirSync(`${folder}/folder.json`)
+  symlinkSync('loop.json', `${folder}/loop.json`)
+  const inNoFolder = `${folder}/none/pets.json`
+  const inProc = '/proc/pets.json' // not even root may write there
+  for (const snapshot of [`${folder}/folder.json`, `${folder}/loop.json`, inNoFolder, inProc]) {
+    await assert.rejects(startPetstore({ snapshot }), (error: Error) => {
+      assert.ok(error.message.includes(snapshot), error.message)
+      return 'code' in error && error.code === 'storage_failed'
+    })
   }
+  await assert.rejects(startPetstore({ snapshot: inNoFolder }), /folder .*writable/)
 })
 
-test('ids are kept, go on after a restart, and begin anew with a reset only', async (t) => {
+test('a start removes what a kill has left next to FILE, and nothing else', async (t) => {
+  const snapshot = fileOf(t, lines(REX))
+  const kept = [
+    `x${UUID}.new`,
+    `.${UUID}`,
+    '.new',
+    `.${UUID}.new.bak`,
+    `.${UUID.slice(1)}.new`,
+    `.${UUID}x.new`,
+  ]
+  const others = kept.map((end) => `pets.json${end}`).concat(`other.json.${UUID}.new`)
+  for (const name of [...others, `pets.json.${UUID}.new`]) {
+    writeFileSync(`${dirname(snapshot)}/${name}`, '[\n{"id":1,"na')
+  }
+  assert.equal(await list(await start(t, { snapshot })), `[${REX}]`)
+  assert.deepEqual(new Set(readdirSync(dirname(snapshot))), new Set(['pets.json', ...others]))
+})
+
+test('ids go on after a restart and an edit, and begin again with a reset only', async (t) => {
   const snapshot = fileOf(t)
-  const pets = [{ id: 9007199254740991n, ...NEW }]
-  const first = await start(t, { snapshot, pets })
-  assert.match(await create(first), /^\{"id":9007199254740992,/)
+  const first = await start(t, { snapshot, pets: [{ id: 2 ** 53 - 1, ...NEW }] })
+  assert.match(await create(first), /"id":9007199254740992,/)
   await first.close()
-  const second = await start(t, { snapshot, pets: [{ name: 'not taken', categoryId: 1 }] })
-  assert.match(await create(second), /^\{"id":9007199254740993,/)
-  assert.equal((await send(second, 'GET', '/v1/pets/9007199254740993')).status, 200)
+  const second = await start(t, { snapshot })
+  assert.match(await create(second), /"id":9007199254740993,/)
   writeFileSync(snapshot, lines(REX))
-  assert.match(await create(second), /^\{"id":9007199254740994,/)
-  await second.reset([])
-  assert.equal(readFileSync(snapshot, 'utf8'), '[\n]\n')
+  assert.match(await create(second), /"id":9007199254740994,/)
+  await second.reset()
+  assert.equal(readFileSync(snapshot, 'utf8'), lines())
   assert.equal(await create(second, 'Rex'), REX)
-  await second.reset([{ id: 9223372036854775807n, name: 'Max', categoryId: -(2n ** 63n) }])
+  await second.reset([{ id: 2n ** 63n - 1n, name: 'Max', categoryId: -(2n ** 63n) }])
   assert.equal(await create(second), '507 store_full')
   assert.equal(readFileSync(snapshot, 'utf8'), lines(MAX))
 })
 
-test('additions that come during a write go into the next one, together', async (t) => {
+test('a 201 says that FILE has the pet', async (t) => {
   const snapshot = fileOf(t)
   const petstore = await start(t, { snapshot })
-  const many = Array.from({ length: 50 }, () => NEW)
-  const written: number[] = []
-  const later: Promise<unknown>[] = []
-  during(
-    t,
-    () => {
-      if (written.length === 0) later.push(petstore.add(many), petstore.add(many))
-    },
-    () => written.push(JSON.parse(readFileSync(snapshot, 'utf8')).length),
-  )
-  await petstore.add(many)
-  assert.deepEqual(written, [50])
-  await Promise.all(later)
-  assert.deepEqual(written, [50, 150])
+  const clients = Array.from({ length: 30 }, async (_, at) => {
+    const added = await create(petstore, `${at}`)
+    assert.ok(readFileSync(snapshot, 'utf8').includes(added))
+    return JSON.parse(added).id
+  })
+  assert.equal(new Set(await Promise.all(clients)).size, 30)
 })
 
-test('a link is followed once, also where it leads to nothing yet', async (t) => {
+test('what comes during a write goes into the next one; what does not fit is 507', async (t) => {
+  const snapshot = fileOf(t)
+  const petstore = await start(t, { snapshot, maxStore: 4 * (REX.length + 100) })
+  const later: Promise<string>[] = []
+  const later507: Promise<string>[] = []
+  let writes = 0
+  duringWrites(t, async () => {
+    writes++
+    if (writes > 1) return
+    later.push(create(petstore, 'Rex'), create(petstore, 'Tom'))
+    later507.push(create(petstore, 'x'.repeat(300)))
+    assert.equal(await later507[0], '507 store_full') // while the others wait
+  })
+  const first = await create(petstore, 'Rex')
+  const pets = [first, ...(await Promise.all(later))]
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(...pets))
+  assert.equal(writes, 2)
+  assert.equal((await create(petstore, 'Rex')).length, REX.length)
+  assert.equal(await create(petstore, ''), '507 store_full')
+})
+
+test('what no longer fits, because FILE was changed, takes nothing with it', async (t) => {
+  const snapshot = fileOf(t)
+  const petstore = await start(t, { snapshot, maxStore: 4 * (REX.length + 100) })
+  const later: Promise<Pet[]>[] = []
+  let writes = 0
+  duringWrites(t, () => {
+    writes++
+    if (writes === 1) later.push(petstore.add([NEW, NEW]), petstore.add([NEW]))
+    if (writes === 2) writeFileSync(snapshot, lines(REX, TOM))
+  })
+  await create(petstore)
+  const [two, one] = await Promise.allSettled(later)
+  assert.equal(two?.status, 'rejected')
+  assert.deepEqual(one?.status === 'fulfilled' && one.value, [{ id: 8, ...NEW }])
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(REX, TOM, JSON.stringify({ id: 8, ...NEW })))
+})
+
+test('FILE may have more than maxStore allows', async (t) => {
+  const petstore = await start(t, { snapshot: fileOf(t, lines(REX, TOM)), maxStore: 200 })
+  assert.equal(await list(petstore), `[${REX},${TOM}]`)
+  assert.equal(await create(petstore), '507 store_full')
+  await assert.rejects(petstore.reset([NEW, NEW]), { code: 'store_full' })
+  assert.equal(await list(petstore), `[${REX},${TOM}]`)
+})
+
+test('while the disk hangs, creates wait, count toward maxStore, and reads go on', async (t) => {
+  for (const hangAt of [duringWrites, onFolderSync]) {
+    await t.test(hangAt.name, async (inner) => {
+      const snapshot = fileOf(inner, lines(REX))
+      const petstore = await start(inner, { snapshot, maxStore: 2 * (REX.length + 100) })
+      const disk = new EventTarget()
+      const hang = async (): Promise<void> => {
+        disk.dispatchEvent(new Event('hangs'))
+        await once(disk, 'well')
+      }
+      if (hangAt === onFolderSync) onFolderSync(inner, snapshot, hang)
+      else duringWrites(inner, hang)
+      const hangs = once(disk, 'hangs')
+      let isAnswered = false
+      const adding = create(petstore, 'Rex').finally(() => {
+        isAnswered = true
+      })
+      await hangs
+      assert.equal(await create(petstore, ''), '507 store_full')
+      assert.equal(await list(petstore), `[${REX}]`)
+      assert.equal(isAnswered, false)
+      disk.dispatchEvent(new Event('well'))
+      const added = await adding
+      assert.equal(await list(petstore), `[${REX},${added}]`)
+    })
+  }
+})
+
+test('what a link leads to is replaced, also where nothing is there yet', async (t) => {
   const folder = temporaryFolder(t)
   mkdirSync(`${folder}/real/deep`, { recursive: true })
   symlinkSync('real/deep', `${folder}/linked`)
   symlinkSync('../there.json', `${folder}/real/deep/one.json`)
   symlinkSync('one.json', `${folder}/linked/two.json`)
-  for (let run = 0; run < 2; run++) {
+  for (const count of [1, 2]) {
     const petstore = await start(t, { snapshot: `${folder}/linked/two.json` })
     await create(petstore)
-    assert.equal(JSON.parse(readFileSync(`${folder}/real/there.json`, 'utf8')).length, run + 1)
+    assert.equal(JSON.parse(readFileSync(`${folder}/real/there.json`, 'utf8')).length, count)
     assert.ok(lstatSync(`${folder}/linked/two.json`).isSymbolicLink())
     await petstore.close()
   }
 })
 
-test('FILE keeps its owner and mode', async (t) => {
-  const snapshot = fileOf(t, lines(REX))
-  const isRoot = process.getuid?.() === 0
-  chmodSync(snapshot, 0o640)
-  if (isRoot) chownSync(snapshot, 1234, 2345)
-  const { uid, gid, mode } = statSync(snapshot)
-  await create(await start(t, { snapshot }))
-  const after = statSync(snapshot)
-  assert.deepEqual([after.uid, after.gid, after.mode], [uid, gid, mode])
-})
-
-test('a FILE.new that a kill left behind a minute ago is removed at once', async (t) => {
-  const snapshot = fileOf(t, lines(REX))
-  writeFileSync(`${snapshot}.new`, '[\n{"id":1,"na')
-  utimesSync(`${snapshot}.new`, Date.now() / 1000, Date.now() / 1000 - 61)
-  assert.equal(await list(await start(t, { snapshot })), `[${REX}]`)
-  assert.ok(!existsSync(`${snapshot}.new`))
-})
-
-test('a FILE that was changed by hand is served and kept', async (t) => {
+test('the new FILE has the mode of the old one', async (t) => {
   const snapshot = fileOf(t, lines(REX))
   const petstore = await start(t, { snapshot })
-  writeFileSync(snapshot, `[${REX}, ${TOM}]`)
-  await lists(petstore, REX, TOM) // once the change is noticed
-  writeFileSync(snapshot, lines(TOM))
-  const added = await create(petstore) // before it is
-  assert.equal(added, '{"id":8,"name":"new","categoryId":1}')
-  assert.equal(readFileSync(snapshot, 'utf8'), lines(TOM, added))
-  rmSync(snapshot)
-  const next = await create(petstore)
-  assert.equal(readFileSync(snapshot, 'utf8'), lines(TOM, added, next))
-})
-
-test('a FILE that was broken by hand stops additions until it is mended', async (t) => {
-  const snapshot = fileOf(t, lines(REX))
-  const petstore = await start(t, { snapshot })
-  const broken = `[${REX}`
-  writeFileSync(snapshot, broken)
-  assert.equal(await create(petstore), '503 storage_failed')
-  assert.equal(await isReady(petstore), false)
-  assert.equal(await list(petstore), `[${REX}]`)
-  assert.equal(readFileSync(snapshot, 'utf8'), broken)
-  writeFileSync(snapshot, lines(TOM))
-  await lists(petstore, TOM)
-  assert.equal(await isReady(petstore), true)
-})
-
-test('a write begins again where FILE or FILE.new is changed meanwhile', async (t) => {
-  const snapshot = fileOf(t)
-  const petstore = await start(t, { snapshot })
-  const tom = { id: 7, name: 'Tom', categoryId: 2, status: 'sold' }
-  const later: Promise<Pet[]>[] = []
-  const addLater = (): unknown => later.push(petstore.add([NEW]))
-  const duringEachWrite = [
-    () => {
-      addLater()
-      writeFileSync(snapshot, lines(TOM))
-    },
-    () => rmSync(`${snapshot}.new`),
-    () => rmSync(snapshot),
-    () => {},
-    addLater,
-  ]
-  during(t, () => duringEachWrite.shift()?.())
-  const first = await petstore.add([NEW])
-  const second = await later[0]
-  const third = await later[1]
-  const added = [first, second, third].flat()
-  assert.deepEqual(JSON.parse(readFileSync(snapshot, 'utf8')), [tom, ...added])
-})
-
-test('a pet that another server has taken over already is not added again', async (t) => {
-  const snapshot = fileOf(t)
-  const petstore = await start(t, { snapshot })
-  let isFirst = true
-  const takeOver = (): void => {
-    if (!isFirst) return
-    isFirst = false
-    const pets = readFileSync(snapshot, 'utf8').slice(2, -3)
-    writeFileSync(`${snapshot}.new`, lines(pets, TOM))
-    renameSync(`${snapshot}.new`, snapshot)
+  for (const mode of [0o600, 0o666, 0o640]) {
+    chmodSync(snapshot, mode)
+    const { ino } = statSync(snapshot)
+    await create(petstore)
+    assert.equal(statSync(snapshot).mode & 0o777, mode)
+    assert.notEqual(statSync(snapshot).ino, ino)
   }
-  during(t, () => {}, takeOver)
-  assert.equal(await create(petstore, 'Rex'), REX)
-  const next = await create(petstore)
-  assert.equal(readFileSync(snapshot, 'utf8'), lines(REX, TOM, next))
-  assert.match(next, /^\{"id":8,/)
 })
 
-test('two servers add to one FILE, and each lists what the other added', async (t) => {
+test('an edit of FILE is kept and shown from the next create on', async (t) => {
+  const tim = '{"id":7,"name":"Tim","categoryId":2}' // as long as REX
+  for (const [pet, time, isInPlace] of [
+    [TOM, 1, true], // another size only
+    [tim, 2, true], // another time only
+    [tim, 1, false], // another inode only
+  ] as const) {
+    const snapshot = fileOf(t, lines(REX))
+    utimesSync(snapshot, 1, 1)
+    const petstore = await start(t, { snapshot })
+    const edited = isInPlace ? snapshot : fileOf(t)
+    writeFileSync(edited, lines(pet))
+    utimesSync(edited, time, time)
+    if (!isInPlace) renameSync(edited, snapshot)
+    assert.equal(await list(petstore), `[${REX}]`)
+    const added = await create(petstore)
+    assert.equal(added, '{"id":8,"name":"new","categoryId":1}')
+    assert.equal(readFileSync(snapshot, 'utf8'), lines(pet, added))
+    assert.equal(await list(petstore), `[${pet},${added}]`)
+  }
+})
+
+test('a FILE that is missing is written again with the next create', async (t) => {
+  const snapshot = fileOf(t, lines(REX))
+  const petstore = await start(t, { snapshot })
+  rmSync(snapshot)
+  const added = await create(petstore)
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(REX, added))
+})
+
+test('an edit during a write is kept, and the write begins again', async (t) => {
+  const snapshot = fileOf(t, lines(REX))
+  const petstore = await start(t, { snapshot })
+  const edits = [
+    () => rmSync(snapshot),
+    () => writeFileSync(snapshot, lines(TOM)),
+    () => renameSync(fileOf(t, lines(REX, TOM)), snapshot),
+  ]
+  duringWrites(t, () => edits.shift()?.())
+  const added = await create(petstore)
+  assert.equal(added, '{"id":8,"name":"new","categoryId":1}')
+  assert.equal(edits.length, 0)
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(REX, TOM, added))
+  assert.deepEqual(readdirSync(dirname(snapshot)), ['pets.json'])
+})
+
+test('servers that add to one FILE in turn lose nothing', async (t) => {
   const snapshot = fileOf(t)
-  const servers = [await start(t, { snapshot }), await start(t, { snapshot })]
-  const adding = servers.flatMap((server, at) => {
-    return Array.from({ length: 20 }, (_, count) => create(server, `${at} ${count}`))
-  })
-  const added = (await Promise.all(adding)).map((json) => JSON.parse(json))
-  const pets = added.toSorted((one, other) => one.id - other.id)
-  assert.deepEqual(
-    pets.map(({ id }) => id),
-    Array.from(pets, (_, at) => at + 1),
-  )
-  const expected = pets.map((pet) => JSON.stringify(pet))
-  assert.equal(readFileSync(snapshot, 'utf8'), lines(...expected))
-  for (const server of servers) await lists(server, ...expected)
+  const [one, other] = [await start(t, { snapshot }), await start(t, { snapshot })]
+  const added: string[] = []
+  for (let turn = 0; turn < 5; turn++) {
+    for (const server of [one, other, one]) {
+      added.push(await create(server))
+      assert.equal(await list(server), `[${added.join(',')}]`)
+    }
+  }
+  const { port } = new URL(one.url)
+  await assert.rejects(startPetstore({ snapshot, port: Number(port), pets: [NEW] }))
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(...added))
 })
 
-test('a disk that fails makes creates 503, and changes nothing, until it is well', async (t) => {
+test('a FILE that cannot be read makes creates 503 until it can; a reset replaces it', async (t) => {
+  const snapshot = fileOf(t, lines(REX))
+  const petstore = await start(t, { snapshot, log: 'json' })
+  for (const broken of ['', `[${REX}`, '[{"id":1,"name":"Rex"}]']) {
+    const log = logOf(t)
+    writeFileSync(snapshot, broken)
+    assert.equal(await create(petstore), '503 storage_failed')
+    assert.equal(await create(petstore), '503 storage_failed')
+    await assert.rejects(petstore.add([NEW]), { code: 'storage_failed', message: /pets\.json/ })
+    assert.equal(readFileSync(snapshot, 'utf8'), broken)
+    assert.match(log.text, /"level":"warn".*"status":503.*"cause":"[^"]*pets\.json/)
+    assert.equal(await list(petstore), `[${REX}]`)
+    assert.equal((await send(petstore, 'GET', '/readyz')).status, 200)
+    writeFileSync(snapshot, lines(TOM))
+    assert.match(await create(petstore), /"id":\d+,/)
+    writeFileSync(snapshot, broken)
+    await petstore.reset([{ id: 1, name: 'Rex', categoryId: 1 }])
+    assert.equal(readFileSync(snapshot, 'utf8'), lines(REX))
+  }
+})
+
+test('a disk that fails makes creates 503 and adds nothing, until it is well', async (t) => {
   const folder = `${temporaryFolder(t)}/data`
   mkdirSync(folder)
-  const petstore = await start(t, { snapshot: `${folder}/pets.json` })
-  const kept: string[] = []
-  for (const recover of [create, isReady]) {
-    renameSync(folder, `${folder}.gone`)
-    const answers = await Promise.all(Array.from({ length: 9 }, () => create(petstore)))
-    assert.deepEqual(new Set(answers), new Set(['503 storage_failed']))
-    assert.equal(await isReady(petstore), false)
-    await assert.rejects(petstore.reset([]), { code: 'storage_failed' })
-    await assert.rejects(petstore.add([NEW]), { code: 'storage_failed' })
-    assert.equal(await list(petstore), `[${kept.join(',')}]`)
-    renameSync(`${folder}.gone`, folder)
-    const recovered = await recover(petstore)
-    if (typeof recovered === 'string') kept.push(recovered)
-    assert.equal(await isReady(petstore), true)
-    assert.equal(readFileSync(`${folder}/pets.json`, 'utf8'), lines(...kept))
-  }
+  const snapshot = `${folder}/pets.json`
+  const petstore = await start(t, { snapshot })
+  const kept = [await create(petstore)]
+  renameSync(folder, `${folder}.gone`)
+  const answers = await Promise.all(Array.from({ length: 9 }, () => create(petstore)))
+  assert.deepEqual(new Set(answers), new Set(['503 storage_failed']))
+  await assert.rejects(petstore.add([NEW]), { code: 'storage_failed' })
+  await assert.rejects(petstore.reset([]), { code: 'storage_failed' })
+  assert.equal(await list(petstore), `[${kept.join(',')}]`)
+  renameSync(`${folder}.gone`, folder)
+  kept.push(await create(petstore))
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(...kept))
+  assert.equal(await list(petstore), `[${kept.join(',')}]`)
+  assert.deepEqual(readdirSync(folder), ['pets.json'])
 })
 
-test('a failure after FILE was replaced is outcome_unknown, and the pets are kept', async (t) => {
+test('where only the sync of the folder failed, the pets are in FILE and are shown', async (t) => {
   const snapshot = fileOf(t)
   const petstore = await start(t, { snapshot })
   let isFailing = true
-  replace(t, 'open', (original) => async (path, ...rest) => {
-    const handle = await original(path, ...rest)
-    if (isFailing && snapshot.startsWith(`${path}/`)) {
-      t.mock.method(handle, 'sync', () => Promise.reject(new Error('made to fail')))
-    }
-    return handle
+  onFolderSync(t, snapshot, async () => {
+    if (isFailing) throw new Error('made to fail')
   })
-  assert.equal(await create(petstore, 'Rex'), '503 outcome_unknown')
-  await assert.rejects(petstore.add([NEW]), { code: 'outcome_unknown' })
-  assert.equal(await isReady(petstore), false)
+  assert.equal(await create(petstore, 'Rex'), '503 storage_failed')
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(REX))
+  assert.equal(await list(petstore), `[${REX}]`)
   isFailing = false
-  assert.equal(await isReady(petstore), true)
   const next = await create(petstore)
-  assert.match(next, /^\{"id":3,/)
-  assert.equal(
-    (await list(petstore)).slice(1, -1),
-    readFileSync(snapshot, 'utf8').slice(2, -3).replace(/\n/g, ''),
-  )
+  assert.equal(next, '{"id":2,"name":"new","categoryId":1}')
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(REX, next))
   isFailing = true
-  await assert.rejects(petstore.reset([]), { code: 'outcome_unknown' })
+  await assert.rejects(petstore.reset([]), { code: 'storage_failed' })
   assert.equal(await list(petstore), '[]')
 })
 
-test('additions that wait for a write count toward maxStore', async (t) => {
-  const snapshot = fileOf(t)
-  const maxStore = 3 * (REX.length + 100)
-  const petstore = await start(t, { snapshot, maxStore })
-  writeFileSync(`${snapshot}.new`, '') // as if another server were writing
-  const waiting = Array.from({ length: 3 }, () => petstore.add([{ name: 'Rex', categoryId: 1 }]))
-  assert.equal(await create(petstore, ''), '507 store_full')
-  rmSync(`${snapshot}.new`)
-  await Promise.all(waiting)
-  assert.equal(await create(petstore, ''), '507 store_full')
-  await assert.rejects(petstore.reset([NEW, NEW, NEW, NEW]), { code: 'store_full' })
-  await petstore.reset([])
-  assert.equal(await create(petstore, 'Rex'), REX)
+test('where FILE cannot be replaced, the log says to mount its folder', async (t) => {
+  const petstore = await start(t, { snapshot: fileOf(t), log: 'json' })
+  const log = logOf(t)
+  t.mock.method(files, 'rename', async () => {
+    throw Object.assign(new Error('resource busy or locked'), { code: 'EBUSY' })
+  })
+  assert.equal(await create(petstore), '503 storage_failed')
+  assert.match(log.text, /"cause":"[^"]*mount its folder/)
 })
 
-test('resets, additions and a close each wait for what came before', async (t) => {
+test('a reset replaces what was added before it', async (t) => {
   const snapshot = fileOf(t)
   const petstore = await start(t, { snapshot })
-  const before = petstore.add([NEW, NEW])
+  const adding = petstore.add([NEW, NEW])
   const reset = petstore.reset([{ id: 7, name: 'Tom', categoryId: 2, status: 'sold' }])
-  const after = petstore.add([NEW])
-  const closed = petstore.close()
-  const ids = (await Promise.all([before, after])).flat().map(({ id }) => id)
-  await Promise.all([reset, closed])
-  const pets = JSON.parse(readFileSync(snapshot, 'utf8'))
-  // Additions of one turn share a write, also those on both sides of a reset.
-  assert.deepEqual([ids, pets.map(({ id }: { id: number }) => id)], [[1, 2, 3], [7]])
+  await Promise.all([adding, reset])
+  assert.equal(readFileSync(snapshot, 'utf8'), lines(TOM))
+  assert.equal(await list(petstore), `[${TOM}]`)
 })

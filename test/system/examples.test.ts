@@ -1,31 +1,53 @@
-// The examples for tests, on the oldest and the newest Node, with the packed package.
+// The examples, each as its users run it.
 import assert from 'node:assert/strict'
-import { cpSync, writeFileSync } from 'node:fs'
-import { before, test } from 'node:test'
-import { folder, install, must, pack, run } from './consumer.ts'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { before, describe, test } from 'node:test'
+import { launch } from '../process.ts'
+import { KEY, send, temporaryFolder } from '../support.ts'
+import { folder, install, newestNode, pack, shell } from './consumer.ts'
+import { isHere } from './programs.ts'
 
-const PASSES = {
-  'node-test': /pass 3$/m,
-  vitest: /Tests +3 passed/,
-  jest: /Tests: +3 passed/,
-  playwright: /3 passed/,
-  python: /Ran 3 tests[^]*OK/,
-}
-const chromium = run('.', 'command -v chromium').output.trim()
-const CONFIG = `export default { use: { launchOptions: { executablePath: '${chromium}' } } }\n`
+const examples = `${folder}/examples`
+const BROWSER = `export default { use: { launchOptions: { executablePath: '/usr/bin/chromium' } } }`
 
-before(() => {
-  pack()
-  cpSync('examples', `${folder}/repository/examples`, { recursive: true })
-  must(folder, 'mv *.tgz repository')
-  writeFileSync(`${folder}/repository/examples/playwright/playwright.config.mjs`, CONFIG)
+let newest = ''
+before(async () => {
+  newest = await newestNode()
+  await pack()
+  cpSync('examples', examples, { recursive: true })
+  writeFileSync(`${examples}/playwright.config.mjs`, BROWSER)
+  await install(examples, 'yaml@2.9.1')
 })
 
-for (const [example, passes] of Object.entries(PASSES)) {
-  const skip = example === 'playwright' && chromium === '' && 'there is no chromium'
-  test(`examples/${example}`, { skip }, () => {
-    const project = `${folder}/repository/examples/${example}`
-    install(project)
-    for (const node of [20, 26]) assert.match(must(project, 'npm test', node), passes)
+describe('a test in', { concurrency: 2 }, () => {
+  for (const tool of ['jest', 'node', 'playwright', 'python', 'vitest']) {
+    const skip = tool === 'playwright' && !isHere('chromium') && 'there is no chromium'
+    test(tool, { skip }, async () => {
+      for (const node of ['', newest]) await shell(examples, `npm run ${tool}`, node)
+    })
+  }
+})
+
+for (const file of ['compose.yaml', 'kubernetes.yaml']) {
+  test(`a server starts with the settings of ${file}`, async (t) => {
+    await shell(examples, `npx yaml valid < ${file}`)
+    const volume = temporaryFolder(t)
+    writeFileSync(`${volume}/api-keys`, KEY)
+    const text = readFileSync(`examples/${file}`, 'utf8')
+      .replace('${PETSTORE_API_KEYS:?}', KEY)
+      .replace(/\/(data|keys)\//g, `${volume}/`)
+    const variables = text.matchAll(/(PETSTORE_\w+)(?:: |, value: )'?([^\s'}]+)/g)
+    const env = Object.fromEntries(Array.from(variables, ([, name, value]) => [name, value]))
+    const executable = [process.execPath, 'dist/main.js']
+    const { url, child, stdout, status } = await launch(t, [], { env, executable })
+    const sent = { body: '{"name":"Rex","categoryId":1}' }
+    assert.equal((await send({ url }, 'POST', '/v1/pets', sent)).status, 201)
+    assert.match(readFileSync(`${volume}/pets.json`, 'utf8'), /Rex/)
+    for (const [path] of text.matchAll(/\/(live|ready)z/g)) {
+      assert.equal((await send({ url }, 'GET', path)).status, 200)
+    }
+    child.kill('SIGINT')
+    assert.equal(await status, 0)
+    assert.doesNotMatch(stdout.text, /"warn"/)
   })
 }

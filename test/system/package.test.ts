@@ -1,136 +1,197 @@
-// The package as its users install it.
+// The packed package in the tools of its users.
 import assert from 'node:assert/strict'
-import { execSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { before, test } from 'node:test'
-import { folder, install, must, pack, run } from './consumer.ts'
+import { before, describe, test } from 'node:test'
+import { launch } from '../process.ts'
+import { folder, install, newestNode, pack, shell } from './consumer.ts'
 
-const PACKAGES = ['typescript@7.0.2', 'vitest@5.1.2', 'jsdom@31.0.1', 'happy-dom@21.0.4']
-const JEST = ['jest@30.5.2', 'jest-environment-jsdom@30.5.2']
-const project = `${folder}/project`
+const TOOLS = [
+  'jest@30.5.2 jest-environment-jsdom@30.5.2 ts-jest@29.4.15 @swc/jest@0.2.39 @swc/core@1.16.22',
+  '@babel/core@8.1.3 @babel/preset-env@8.0.7 vitest@5.1.2 jsdom@31.0.1 happy-dom@21.0.4',
+  'typescript@5.9.3 typescript-7@npm:typescript@7.0.2 ts-node@10.9.2 @types/node@26.6.7',
+  'eslint@9.39.5 eslint-plugin-import@2.32.0 @arethetypeswrong/cli@0.18.5 publint@0.3.25',
+]
 
-const BODY = `
-async function run() {
-  const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 2n ** 63n - 1n }] })
-  const response = await fetch(\`\${petstore.url}/pets\`, { headers: petstore.headers })
-  console.log(await response.text())
-  await petstore.close()
+const IMPORT = `import { startPetstore } from 'petstore-server'\n`
+const REQUIRE = `const { startPetstore } = require('petstore-server')\n`
+const USE = `
+async function use() {
+  const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1 }], cors: true })
+  petstore.inject({ operation: 'listPets', delay: 1, status: 503, body: 'busy' })
+  const { url, headers } = petstore
+  const list = async () => (await fetch(url + '/pets', { headers })).text()
+  const responses = [await list(), await list()].join()
+  if (responses !== 'busy,[{"id":1,"name":"Rex","categoryId":1}]') throw new Error(responses)
+  const { code } = await petstore.waitForRequests(9, { timeout: 1 }).catch((error) => error)
+  if (code !== 'timeout') throw new Error(code)
+  await petstore.close(1000)
 }
-run()`
+`
+const SCRIPT = `${USE}use()`
+const TEST = `${USE}test('a petstore serves', use)\n`
+
+// A petstore keeps node's own timers. Not setImmediate: fetch needs it from Node 26 on.
+const FAKED = `['setTimeout', 'setInterval', 'Date']`
+const IN_NODE = `import { mock, test } from 'node:test'\n${IMPORT}${TEST}
+mock.timers.enable({ apis: ${FAKED} })`
+const IN_VITEST = `import { test, vi } from 'vitest'\n${IMPORT}${TEST}
+vi.useFakeTimers({ toFake: ${FAKED} })`
+const JEST_TEST = `${TEST}jest.useFakeTimers()`
+const IN_JEST = REQUIRE + JEST_TEST
+const IN_TYPED_JEST = `import { jest, test } from '@jest/globals'\n${IMPORT}${JEST_TEST}`
+
+// Jest's jsdom has no fetch.
+const XHR = `
+globalThis.fetch = (url, { headers }) => new Promise((resolve, reject) => {
+  const request = new XMLHttpRequest()
+  request.onload = () => resolve({ text: () => request.responseText })
+  request.onerror = reject
+  request.open('GET', url)
+  request.setRequestHeader('authorization', headers.authorization)
+  request.send()
+})
+`
+
+// What the READMEs of these tools say.
+const BABEL = `module.exports = {
+  presets: [['@babel/preset-env', { targets: { node: 'current' } }]],
+}`
+const TS_JEST = `module.exports = {
+  transform: require('ts-jest').createDefaultPreset().transform,
+}`
+const SWC = `module.exports = {
+  transform: { '^.+\\\\.(t|j)sx?$': '@swc/jest' },
+}`
+const TS_NODE = `{ "compilerOptions": { "module": "commonjs", "types": ["node"] } }`
+const ESLINT = `module.exports = {
+  plugins: { import: require('eslint-plugin-import') },
+  rules: { 'import/no-unresolved': 'error', 'import/named': 'error' },
+}`
 
 const TYPED = `
 import { startPetstore } from 'petstore-server'
 import type { Fault, Petstore, RecordedRequest, StartOptions, Store } from 'petstore-server'
 export const fault: Fault = { operation: 'createPet', hangUp: 'halfway', done: true }
-export const options: StartOptions = { port: undefined, pets: [{ name: 'Rex', categoryId: 1n }] }
+export const options: StartOptions = { port: undefined, pets: [{ name: 'Rex', categoryId: 1 }] }
 // @ts-expect-error: no such status
 export const wrong: StartOptions = { pets: [{ name: 'Rex', categoryId: 1, status: 'gone' }] }
 export async function requests(store: Store): Promise<RecordedRequest[]> {
   const petstore: Petstore = await startPetstore({ ...options, store })
   petstore.inject(fault)
-  return petstore.waitForRequests(1, { operation: 'createPet', status: null })
+  return petstore.waitForRequests(1, { matching: ({ status }) => status === null })
 }`
 
-const FAKED = `
-import { startPetstore } from 'petstore-server'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-
-beforeEach(() => vi.useFakeTimers())
-afterEach(() => vi.useRealTimers())
-
-test('a fake', async () => {
-  const petstore = await startPetstore({ pets: [{ name: 'Rex', categoryId: 1 }], cors: '*' })
-  petstore.inject({ operation: 'listPets', delay: 20 })
-  petstore.inject({ operation: 'listPets', status: 503 })
-  const list = () => fetch(petstore.url + '/pets', { headers: petstore.headers })
-  expect(await (await list()).json()).toEqual(petstore.pets)
-  expect((await list()).status).toBe(503)
-  const waiting = petstore.waitForRequests(3, { operation: 'listPets', timeout: 20 })
-  await expect(waiting).rejects.toThrow('503 injected_fault')
-  expect(await petstore.close(20)).toBe(0)
-})`
-
-const JESTED = `
-const { startPetstore } = require('petstore-server')
-
-test('a fake', async () => {
-  const petstore = await startPetstore()
-  petstore.inject({ operation: 'getPet', times: 2, status: 503 })
-  expect(petstore.pendingFaults).toHaveLength(1)
-  await petstore.close()
-})`
-
-before(() => {
-  const files = {
-    'package.json': '{ "private": true }',
-    'use.mjs': `import { startPetstore } from 'petstore-server'${BODY}`,
-    'use.cjs': `const { startPetstore } = require('petstore-server')${BODY}`,
-    'typed.mts': TYPED,
-    'typed.cts': TYPED,
-    'typed.ts': TYPED,
-    'faked.test.mjs': FAKED,
-    'jested.test.cjs': JESTED,
-  }
-  mkdirSync(project)
-  for (const [name, text] of Object.entries(files)) writeFileSync(`${project}/${name}`, text)
-  install(project, pack(), ...PACKAGES, ...JEST)
-})
-
-test('it has what is built and its documents, and depends on nothing', () => {
-  const list = (what: string) => execSync(`git ls-files ${what}`, { encoding: 'utf8' }).split('\n')
-  const built = list('src').flatMap((path) => {
-    const name = path.replace('src', 'dist')
-    return name.endsWith('.ts') ? [name.replace('.ts', '.js'), name.replace('.ts', '.d.ts')] : name
-  })
-  const others = list('package.json README.md LICENSE CHANGELOG.md docs')
-  const wanted = [...built, ...others].filter(Boolean).sort()
-  const packed = must(folder, 'tar -tzf *.tgz').replaceAll('package/', '').trim().split('\n')
-  assert.deepEqual(packed.sort(), wanted)
-  const manifest = readFileSync('package.json', 'utf8')
-  assert.doesNotMatch(manifest, /^ {2}"(peer|optional|bundled?)?dependencies"/im)
-})
-
-test('npm pack fails where nothing is built, and scripts are switched off', () => {
-  const clone = `${folder}/clone`
-  mkdirSync(clone)
-  must('.', `cp -a package.json .npmignore README.md LICENSE CHANGELOG.md docs ${clone}`)
-  for (const npm of ['npm@10', 'npm@11']) {
-    const { status, output } = run(clone, `npx --yes ${npm} pack --ignore-scripts`)
-    assert.notEqual(status, 0)
-    assert.match(output, /ENOENT/)
-  }
-})
-
-for (const node of [20, 26]) {
-  test(`import and require load it on Node ${node}`, () => {
-    const printed = '[{"id":1,"name":"Rex","categoryId":9223372036854775807}]\n'
-    for (const file of ['use.mjs', 'use.cjs'])
-      assert.equal(must(project, `node ${file}`, node), printed)
-  })
+interface Consumer {
+  command: string
+  files: Record<string, string>
+  on?: readonly Runtime[] // by default only on the Node that runs the test
 }
 
-test('its types are complete without @types/node', () => {
-  const tsc = 'npx tsc --noEmit --strict --exactOptionalPropertyTypes --skipLibCheck false'
-  for (const lib of ['--target es2022 --lib es2022', '--target esnext']) {
-    must(project, `${tsc} ${lib} --module nodenext typed.mts typed.cts`)
-    must(project, `${tsc} ${lib} --module esnext --moduleResolution bundler typed.ts`)
+type Runtime = 'own' | 'newest'
+
+const BOTH: readonly Runtime[] = ['own', 'newest']
+const CONSUMERS: Record<string, Consumer> = {
+  import: { on: BOTH, command: 'node use.mjs', files: { 'use.mjs': IMPORT + SCRIPT } },
+  require: { on: BOTH, command: 'node use.cjs', files: { 'use.cjs': REQUIRE + SCRIPT } },
+  'node:test': { on: BOTH, command: 'node --test', files: { 'use.test.mjs': IN_NODE } },
+  'Jest, with no setting': { on: BOTH, command: 'jest', files: { 'use.test.js': IN_JEST } },
+  'Jest, jsdom': { on: BOTH, command: 'jest --env jsdom', files: { 'use.test.js': XHR + IN_JEST } },
+  'babel-jest': {
+    command: 'jest',
+    files: { 'use.test.js': IMPORT + JEST_TEST, 'babel.config.js': BABEL },
+  },
+  'ts-jest': {
+    command: 'jest',
+    files: { 'use.test.ts': IN_TYPED_JEST, 'jest.config.js': TS_JEST },
+  },
+  '@swc/jest': {
+    command: 'jest',
+    files: { 'use.test.ts': IN_TYPED_JEST, 'jest.config.js': SWC },
+  },
+  'ts-node': {
+    command: 'ts-node use.ts',
+    files: { 'use.ts': IMPORT + SCRIPT, 'tsconfig.json': TS_NODE },
+  },
+  ESLint: {
+    command: 'eslint use.js',
+    files: { 'use.js': IMPORT + SCRIPT, 'eslint.config.js': ESLINT },
+  },
+  attw: { command: 'attw ../*.tgz', files: {} },
+  publint: { command: 'publint --strict ../*.tgz', files: {} },
+}
+
+const FLAGS_OF_VITEST = [
+  ...['threads', 'forks', 'vmThreads', 'vmForks'].map((pool) => `--pool ${pool}`),
+  ...['jsdom', 'happy-dom'].map((environment) => `--environment ${environment}`),
+]
+for (const flag of FLAGS_OF_VITEST) {
+  CONSUMERS[`Vitest ${flag}`] = {
+    on: ['newest'],
+    command: `vitest run ${flag}`,
+    files: { 'use.test.mjs': IN_VITEST },
   }
+}
+
+const RESOLUTIONS = [
+  { compiler: 'typescript', module: 'commonjs', moduleResolution: 'node10' },
+  { compiler: 'typescript-7', module: 'node16', moduleResolution: 'node16' },
+  { compiler: 'typescript-7', module: 'nodenext', moduleResolution: 'nodenext' },
+  { compiler: 'typescript-7', module: 'esnext', moduleResolution: 'bundler' },
+]
+for (const { compiler, ...resolution } of RESOLUTIONS) {
+  const strict = { strict: true, exactOptionalPropertyTypes: true, skipLibCheck: false }
+  const compilerOptions = { noEmit: true, target: 'es2017', types: [], ...strict, ...resolution }
+  CONSUMERS[`tsc, ${resolution.moduleResolution}`] = {
+    command: `node ../node_modules/${compiler}/bin/tsc -p .`,
+    files: {
+      'tsconfig.json': JSON.stringify({ compilerOptions }),
+      'typed.ts': TYPED,
+      'typed.mts': TYPED,
+      'typed.cts': TYPED,
+    },
+  }
+}
+
+let newest = ''
+before(async () => {
+  newest = await newestNode()
+  await install(folder, await pack(), ...TOOLS)
 })
 
-for (const environment of ['node', 'jsdom', 'happy-dom']) {
-  test(`a fake runs in Vitest, environment ${environment}, with fake timers`, () => {
-    const output = must(project, `npx vitest run --environment ${environment} faked`, 26)
-    assert.match(output, /Tests +1 passed/)
-  })
-}
-for (const environment of ['node', 'jsdom']) {
-  test(`require loads it in Jest, environment ${environment}`, () => {
-    const flag = 'NODE_OPTIONS=--experimental-vm-modules'
-    const output = must(project, `${flag} npx jest --env ${environment} jested`, 26)
-    assert.match(output, /Tests: +1 passed/)
-  })
-}
+test('it has what is built and its documents, and depends on nothing', async () => {
+  const paths = await shell(folder, 'tar -tzf *.tgz')
+  const top = new Set(
+    paths
+      .trim()
+      .split('\n')
+      .map((path) => path.split('/')[1]),
+  )
+  const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'docs']
+  assert.deepEqual([...top].sort(), [...documents, 'dist', 'package.json'].sort())
+  assert.doesNotMatch(paths, /\.test\./)
+  const manifest = JSON.parse(readFileSync('package.json', 'utf8'))
+  const kinds = Object.keys(manifest).filter((name) => /dependencies/i.test(name))
+  assert.deepEqual(kinds, ['devDependencies'])
+})
 
-test('it has a command', () => {
-  assert.equal(must(project, 'npx petstore-server --version'), '1.0.0\n')
+test('it has a command', async (t) => {
+  const executable = [`${folder}/node_modules/.bin/petstore-server`]
+  const { url, first } = await launch(t, ['--demo'], { executable })
+  assert.match(String(first['message']), /pets: 12 /)
+  for (const path of ['/', '/openapi.json'])
+    assert.equal((await fetch(new URL(path, url))).status, 200)
+})
+
+describe('it works in', { concurrency: 2 }, () => {
+  for (const [name, { on = ['own'], command, files }] of Object.entries(CONSUMERS)) {
+    const project = `${folder}/${name.replace(/\W+/g, '-')}`
+    for (const node of on) {
+      test(`${name} (${node} Node)`, async () => {
+        mkdirSync(project, { recursive: true })
+        const all = Object.entries({ 'package.json': '{}', ...files })
+        for (const [file, text] of all) writeFileSync(`${project}/${file}`, text)
+        await shell(project, command, node === 'newest' ? newest : '')
+      })
+    }
+  }
 })

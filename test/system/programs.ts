@@ -23,15 +23,21 @@ export function must(program: string, ...args: readonly string[]): string {
   return stdout
 }
 
-/** Whether a command is here. If not, tries to install its Debian package, one at a time. */
+/** Whether a command is here. Root installs its Debian package, if not. */
 export function isHere(command: string, debianPackage: string = command): boolean {
   const look = `PATH=$PATH:/usr/sbin command -v ${command}`
-  // Debian starts the services that it installs.
+  if (spawnSync('sh', ['-c', look]).status === 0) return true
+  if (process.getuid?.() !== 0) return false
+  // One package at a time. Debian starts the services that it installs.
   const install = `export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq; apt-get install -y -qq ${debianPackage}
-    service ${command} stop; service ${debianPackage} stop`
-  const script = `${look} || { ${install}; }; ${look}`
-  return spawnSync('flock', [join(tmpdir(), 'petstore-packages'), 'sh', '-c', script]).status === 0
+    service ${command} stop; service ${debianPackage} stop; ${look}`
+  return spawnSync('flock', [join(tmpdir(), 'petstore-packages'), 'sh', '-c', install]).status === 0
+}
+
+/** Why a test that needs a command is skipped; false if the command is here. */
+export function missing(command: string, debianPackage?: string): string | false {
+  return !isHere(command, debianPackage) && `${command} is not here and cannot be installed`
 }
 
 /** A port that is free now. */
@@ -49,26 +55,63 @@ export async function startNginx(t: TestContext, ports: readonly number[]): Prom
   const folder = temporaryFolder(t)
   const port = await freePort()
   const servers = ports.map((one) => `server 127.0.0.1:${one} max_fails=0;`).join('\n')
-  const example = readFileSync('examples/nginx.conf', 'utf8')
-  const configuration = example
-    .replace(/server petstore:8080 resolve max_fails=0;/, servers) // no name server is here
+  const configuration = readFileSync('examples/nginx.conf', 'utf8')
+    .replace('server petstore:8080 max_fails=0;', servers)
     .replace('listen 80;', `listen 127.0.0.1:${port};`)
   assert.ok(configuration.includes(servers) && !configuration.includes('listen 80;'))
   const file = join(folder, 'nginx.conf')
   writeFileSync(file, configuration)
   const user = process.getuid?.() === 0 ? 'user root;' : ''
   const globals = `daemon off; pid ${folder}/pid; ${user}`
-  run(t, ['nginx', '-c', file, '-p', folder, '-e', 'stderr', '-g', globals])
+  return proxy(t, ['nginx', '-c', file, '-p', folder, '-e', 'stderr', '-g', globals], port)
+}
+
+/** Starts HAProxy in front of servers at these ports. */
+export async function startHaproxy(t: TestContext, ports: readonly number[]): Promise<string> {
+  const port = await freePort()
+  const servers = ports.map((one) => `server petstore-${one} 127.0.0.1:${one}`).join('\n')
+  const file = join(temporaryFolder(t), 'haproxy.cfg')
+  writeFileSync(
+    file,
+    `defaults
+    mode http
+    timeout connect 200ms # and the time between two tries
+    timeout client 75s
+    timeout server 60s
+frontend web
+    bind 127.0.0.1:${port}
+    option forwardfor
+    unique-id-format %[uuid]
+    unique-id-header X-Request-Id
+    default_backend petstore
+backend petstore
+    retries 25
+    retry-on conn-failure empty-response
+    http-request disable-l7-retry if METH_POST
+    ${servers}
+`,
+  )
+  return proxy(t, ['haproxy', '-f', file], port)
+}
+
+/** Starts a proxy, and waits until it answers. */
+async function proxy(t: TestContext, command: readonly string[], port: number): Promise<string> {
+  const { child, stderr } = run(t, command)
   const url = `http://127.0.0.1:${port}`
-  while (!(await send({ url }, 'GET', '/').catch(() => undefined))) await setTimeout(20)
+  while (!(await send({ url }, 'GET', '/livez').catch(() => undefined))) {
+    assert.equal(child.exitCode, null, stderr.text)
+    await setTimeout(20)
+  }
   return url
 }
 
 export interface Load {
-  readonly failures: string[]
+  readonly failures: string[] // each with its method
   readonly created: string[] // the JSON of each pet that was acknowledged
   /** Waits for more responses. */
   answered(more: number): Promise<void>
+  /** The longest time without a good response since the last call, in milliseconds. */
+  pause(): number
   end(): Promise<void>
 }
 
@@ -80,17 +123,21 @@ export function startLoad(url: string, clients: number): Load {
   const created: string[] = []
   let count = 0
   let isOver = false
-  const ask = async (isCreate: boolean): Promise<void> => {
+  let latest = performance.now()
+  let longest = 0
+  const ask = async (method: 'GET' | 'POST'): Promise<void> => {
     const body = JSON.stringify({ name: `pet ${count}`, categoryId: count })
-    const { status, ...answer } = await (isCreate
-      ? send({ url }, 'POST', '/v1/pets', { agent, body })
-      : send({ url }, 'GET', '/v1/pets?limit=3', { agent }))
-    if (status === 201) created.push(answer.body)
-    else if (status !== 200) failures.push(`${status} ${answer.body}`)
+    const [path, sent] = method === 'POST' ? ['/v1/pets', { body }] : ['/v1/pets?limit=3', {}]
+    const answer = await send({ url }, method, path, { agent, ...sent })
+    if (answer.status >= 400) throw new Error(`${answer.status} ${answer.body}`)
+    longest = Math.max(longest, performance.now() - latest)
+    latest = performance.now()
+    if (method === 'POST') created.push(answer.body)
   }
   const client = async (_: unknown, at: number): Promise<void> => {
+    const method = at % 2 === 0 ? 'POST' : 'GET'
     while (!isOver) {
-      await ask(at % 2 === 0).catch((error) => failures.push(String(error)))
+      await ask(method).catch((error) => failures.push(`${method} ${error}`))
       count++
       progress.emit('answered')
     }
@@ -102,6 +149,11 @@ export function startLoad(url: string, clients: number): Load {
     async answered(more) {
       const end = count + more
       while (count < end) await once(progress, 'answered')
+    },
+    pause() {
+      const pause = longest
+      longest = 0
+      return pause
     },
     async end() {
       isOver = true

@@ -1,71 +1,85 @@
-// The time that a client gets, at its real length.
+// The time that a client gets, at its real length; all wait at the same time.
 import assert from 'node:assert/strict'
-import { readdirSync, readlinkSync } from 'node:fs'
-import { describe, test } from 'node:test'
-import { setTimeout } from 'node:timers/promises'
-import { launch, type Running } from '../process.ts'
-import { KEY, RawConnection, send } from '../support.ts'
+import { test } from 'node:test'
+import { setInterval } from 'node:timers/promises'
+import { launch } from '../process.ts'
+import { KEY, RawConnection } from '../support.ts'
 
-const SERVER = [process.execPath, 'dist/main.js', '--port', '0', '--control-port', '0']
-const HEAD = `HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n`
-const LIST = `GET /v1/pets?limit=100 ${HEAD}\r\n`
-const NAME = 'x'.repeat(60_000)
+const LINE = 'HTTP/1.1\r\nHost: pets.example\r\n'
+const CREATE = `POST /v1/pets ${LINE}Authorization: Bearer ${KEY}\r\n`
 
-describe('a client that does nothing', { concurrency: 10 }, async () => {
-  test('is closed in silence after 10 s if it never sent a byte', async (t) => {
-    const server = await launch(t, [...SERVER, '--api-key', KEY])
-    assert.equal(await new RawConnection(t, server).rest(), '')
-    assert.doesNotMatch(server.stdout.text, /"status"/)
-  })
-
-  for (const [what, bytes] of Object.entries({
-    'a head that is not complete after 10 s': `GET /v1/pets HTTP/1.1\r\nHost:`,
-    'a body that is not complete after 30 s': `POST /v1/pets ${HEAD}Content-Length: 9\r\n\r\n{`,
-  })) {
-    test(`gets a 408 for ${what}`, async (t) => {
-      const server = await launch(t, [...SERVER, '--api-key', KEY])
-      const connection = new RawConnection(t, server)
-      await connection.write(bytes)
-      const { status, body } = await connection.read()
-      assert.deepEqual([status, JSON.parse(body).code], [408, 'request_timeout'])
-    })
-  }
-
-  test('is closed if it reads nothing of a large response for 60 s', async (t) => {
-    const server = await launch(t, [...SERVER, '--api-key', KEY])
-    const [, controls = ''] = await server.stdout.until(/"controlUrl":"([^"]*)"/)
-    const pets = Array.from({ length: 100 }, () => ({ name: NAME, categoryId: 1 }))
-    await send({ url: controls }, 'POST', '/pets', { body: JSON.stringify(pets) })
-    const before = socketsOf(server)
-    const connection = new RawConnection(t, server)
-    connection.socket.pause()
-    await connection.write(LIST)
-    await server.stdout.until(/"path":"\/v1\/pets","status":200/)
-    while (socketsOf(server) > before) await setTimeout(500)
-    connection.socket.resume()
-    assert.ok((await connection.rest()).length < 100 * NAME.length)
-  })
-
-  test('waits as long as the server does: a delay of 65 s is answered', async (t) => {
-    const server = await launch(t, [...SERVER, '--api-key', KEY])
-    const [, controls = ''] = await server.stdout.until(/"controlUrl":"([^"]*)"/)
-    const fault = '{"operation":"listPets","delay":65000}'
-    await send({ url: controls }, 'POST', '/faults', { body: fault })
-    const connection = new RawConnection(t, server)
-    await connection.write(LIST)
-    assert.equal((await connection.read()).status, 200)
-  })
-})
-
-/** How many sockets a server has open. */
-function socketsOf({ child }: Running): number {
-  const folder = `/proc/${child.pid}/fd`
-  const targets = readdirSync(folder).map((name) => {
-    try {
-      return readlinkSync(`${folder}/${name}`)
-    } catch {
-      return '' // it was closed meanwhile
-    }
-  })
-  return targets.filter((target) => target.startsWith('socket:')).length
+interface Slow {
+  bytes: string
+  then?: string // sent again and again
+  statuses: readonly number[]
+  seconds: number
 }
+
+const CLIENTS: Readonly<Record<string, Slow>> = {
+  'that never sends a byte': { bytes: '', statuses: [], seconds: 10 },
+  'whose head stops': { bytes: `GET /livez ${LINE}`, statuses: [408], seconds: 10 },
+  'whose head comes slowly': {
+    bytes: `GET /livez ${LINE}`,
+    then: 'X: y\r\n',
+    statuses: [408],
+    seconds: 10,
+  },
+  'whose body stops': {
+    bytes: `${CREATE}Content-Length: 9\r\n\r\n{`,
+    statuses: [408],
+    seconds: 30,
+  },
+  'whose chunks come slowly': {
+    bytes: `${CREATE}Transfer-Encoding: chunked\r\n\r\n`,
+    then: '1\r\n \r\n',
+    statuses: [408],
+    seconds: 30,
+  },
+  'that is idle for --keep-alive': {
+    bytes: `GET /livez ${LINE}\r\n`,
+    statuses: [200],
+    seconds: 17,
+  },
+  'whose second head stops': {
+    bytes: `GET /livez ${LINE}\r\nGET`,
+    statuses: [200, 408],
+    seconds: 10,
+  },
+}
+
+test('a client that is too slow', { concurrency: true }, async (t) => {
+  const executable = [process.execPath, 'dist/main.js']
+  const server = await launch(t, ['--api-key', KEY, '--keep-alive', '17'], { executable })
+  const order: number[] = [] // seconds of each client, as they are closed
+  const tests = Object.entries(CLIENTS).map(([what, { bytes, then, statuses, seconds }]) => {
+    return t.test(`${what} is closed after ${seconds} s`, async (t) => {
+      const connection = new RawConnection(t, server)
+      const begun = performance.now()
+      await connection.write(bytes)
+      const isClosed = new AbortController()
+      void connection.closed.then(() => isClosed.abort())
+      const sending = async () => {
+        if (then === undefined) return
+        for await (const _ of setInterval(1_000, undefined, { signal: isClosed.signal })) {
+          await connection.write(then)
+        }
+      }
+      await Promise.all([connection.closed, sending().catch(() => {})])
+      const elapsed = (performance.now() - begun) / 1_000
+      order.push(seconds)
+      const received = await connection.rest()
+      const found = received.match(/(?<=HTTP\/1\.1 )\d+/g) ?? []
+      assert.deepEqual(found.map(Number), statuses)
+      if (statuses.includes(408)) assert.match(received, /"code":"request_timeout"/)
+      assert.ok(elapsed > seconds - 0.1, `${elapsed} s`)
+    })
+  })
+  await Promise.all(tests)
+  assert.deepEqual(
+    order,
+    order.toSorted((one, other) => one - other),
+  )
+  await server.stdout.until(/(?:"status":[^]*){5}/)
+  const logged = server.stdout.text.match(/"status":/g) ?? []
+  assert.equal(logged.length, 5) // none of the silent one, and none of the probes
+})
