@@ -13,11 +13,11 @@ import {
 import { basename, dirname, join, resolve } from 'node:path'
 import { codeOf, messageOf } from '../errors.ts'
 import { readJson } from './json.ts'
-import { checkPetsStrictly, keptJson } from './pet.ts'
+import { checkPetsStrictly, petJson } from './pet.ts'
 import type { Pet } from './store.ts'
 
 const SIBLING = /^\.[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\.new$/ // follows the name of FILE
-const PIECE = 500 // pets: between two pieces of a write, requests have their turn
+const PIECE = 2_000 // pets: between two pieces of a write, requests have their turn
 
 /** A JSON file of pets that is only ever replaced whole: at any moment, it is old or new. */
 export class PetFile {
@@ -138,7 +138,7 @@ export async function followLinks(path: string): Promise<string> {
 function* linesOf(pets: readonly Pet[]): Generator<string> {
   yield '[\n'
   for (let at = 0; at < pets.length; at += PIECE) {
-    const lines = pets.slice(at, at + PIECE).map(keptJson)
+    const lines = pets.slice(at, at + PIECE).map(petJson)
     yield (at === 0 ? '' : ',\n') + lines.join(',\n')
   }
   yield pets.length === 0 ? ']\n' : '\n]\n'
