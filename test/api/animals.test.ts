@@ -179,6 +179,13 @@ test('a 400 says what each invalid field must be, and nothing is added', async (
       assert.doesNotMatch(answer.body, /bigint|undefined/) // JSON has neither
     }
   }
+  for (const [body, isMissing] of [
+    ['{"categoryId":1}', true],
+    ['{"name":1,"categoryId":1}', false],
+  ] as const) {
+    const { body: error } = await send(petstore, 'POST', '/v1/pets', { body })
+    assert.equal(/name is required/.test(error), isMissing, error)
+  }
   assert.deepEqual(await petstore.pets(), [])
 })
 

@@ -131,6 +131,9 @@ test('a file of keys or a seed that cannot be used exits 2, and no key is shown'
     assert.deepEqual([status, stderr.includes('secret')], [2, false], stderr)
     assert.ok(stderr.includes(`--${flag} `) && stderr.includes(file), stderr)
   }
+  writeFileSync(join(folder, 'file'), 'a-secret-key\nsecret\n')
+  const { stderr } = await runMain(t, ['--api-keys-file', join(folder, 'file')], used)
+  assert.match(stderr, /line 2\b/)
 })
 
 test('an unknown flag, an argument and a missing value are refused, with --help', async (t) => {
