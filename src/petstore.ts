@@ -67,8 +67,8 @@ export interface Launched {
 /** @internal Puts all parts together, and starts. */
 export async function launch(options: Options, { isFake }: { isFake: boolean }): Promise<Launched> {
   const { host, port, basePath, keepAlive, controlPort, apiKeys = [randomUUID()] } = options
-  const { store, contents } = await openStore(options)
   const log = new Log(options.log)
+  const { store, contents } = await openStore(options, log)
   const keys = new Keys(apiKeys)
   const faults = new Faults()
   const requests = new Requests()
@@ -95,7 +95,7 @@ export async function launch(options: Options, { isFake }: { isFake: boolean }):
 }
 
 /** Opens the store, and says what is in it. */
-async function openStore(options: Options): Promise<{ store: Store; contents: string }> {
+async function openStore(options: Options, log: Log): Promise<{ store: Store; contents: string }> {
   const { store, snapshot, pets, maxStore } = options
   if (store) return { store: checkedStore(store), contents: 'in a store of your own' }
   const memory = new MemoryStore(maxStore)
@@ -103,7 +103,8 @@ async function openStore(options: Options): Promise<{ store: Store; contents: st
     await memory.reset(pets)
     return { store: memory, contents: `${memory.all.length} in memory` }
   }
-  const kept = await openSnapshot(snapshot, memory, pets)
+  const warn = (message: string): void => log.line('warn', { message })
+  const kept = await openSnapshot(snapshot, memory, pets, warn)
   return { store: kept, contents: `${memory.all.length} in ${snapshot}` }
 }
 

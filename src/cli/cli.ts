@@ -49,7 +49,7 @@ async function run(settings: Settings, unknown: readonly string[]): Promise<numb
   const launched = await launch(options, { isFake }).catch(explainPort)
   const { petstore, log } = launched
   for (const variable of unknown) {
-    log.line('warn', { message: `unknown variable ${variable}: see --help` })
+    log.line('warn', { message: `unknown variable ${variable} is ignored: see --help` })
   }
   watchKeys(petstore, log, settings)
   const stopSignal = new Promise<string>((resolve) => {
@@ -111,7 +111,9 @@ function watchKeys({ replaceKeys }: Petstore, log: Log, settings: Settings): voi
       replaceKeys(keys)
       log.line('info', { message: `the keys were read again; valid keys: ${keys.length}` })
     } catch (error) {
-      log.line('error', { message: `the keys stay as they were: ${messageOf(error)}` })
+      log.line('error', {
+        message: `the keys stay as they were: ${apiKeysFile}: ${messageOf(error)}`,
+      })
     }
   })
 }
@@ -139,7 +141,8 @@ async function stop(launched: Launched, settings: Settings, signal: string): Pro
   const { drain, drainDelay } = settings
   const started = now()
   const delay = signal === 'SIGTERM' ? drainDelay : 0
-  const waits = `serves for ${delay / 1_000} s more, then waits up to ${drain / 1_000} s`
+  const serves = delay > 0 ? `serves for ${delay / 1_000} s more, then ` : ''
+  const waits = `${serves}waits up to ${drain / 1_000} s for requests in flight`
   const message = `${signal} received: ${waits}; another signal ends it at once`
   log.line('info', { message, ...server.load })
   state.isReady = false

@@ -39,7 +39,7 @@ export function parseFlags(args: readonly string[]): Readonly<Record<string, unk
     if (positionals.length > 0) throw new Error('every value must follow its flag')
     return values
   } catch (error) {
-    const message = messageOf(error).replaceAll('\n', ' ')
+    const [message = ''] = messageOf(error).replaceAll('\n', ' ').split('. To specify a positional')
     throw codedError('invalid_option', `${message} (see --help)`)
   }
 }

@@ -9,32 +9,38 @@ const MAX_TRIES = 10 // of a write, while others change the file
 /**
  * @param memory Gets the pets of the file.
  * @param pets Pets for a file that is missing or empty.
+ * @param warn Is told when somebody else has changed the file.
  */
 export async function openSnapshot(
   path: string,
   memory: MemoryStore,
   pets: readonly InitialPet[],
+  warn: Warn,
 ): Promise<Store> {
   return withStorageCode(async () => {
     const file = new PetFile(await followLinks(path))
-    const store = new SnapshotStore(file, memory)
+    const store = new SnapshotStore(file, memory, warn)
     await store.begin(pets)
     return store
   })
 }
 
+type Warn = (message: string) => void
+
 /** Keeps pets in memory and in a file. What it shows is in the file. */
 class SnapshotStore implements Store {
   readonly #file: PetFile
   readonly #memory: MemoryStore
+  readonly #warn: Warn
   #turn: Promise<unknown> = Promise.resolve() // the end of the latest write
   #waiting: (readonly NewPet[])[] = [] // additions for the next write
   #nextResults: Promise<Promise<Pet[]>[]> = Promise.resolve([]) // one for each, in its order
   #waitingBytes = 0 // of these, and of the write in progress
 
-  constructor(file: PetFile, memory: MemoryStore) {
+  constructor(file: PetFile, memory: MemoryStore, warn: Warn) {
     this.#file = file
     this.#memory = memory
+    this.#warn = warn
   }
 
   /** Reads the file. Writes it only if it has no pet, and there are pets to begin with. */
@@ -106,6 +112,7 @@ class SnapshotStore implements Store {
         return results
       }
       await this.#read()
+      this.#warn(`others changed ${this.#file.path}; pets after that: ${this.#memory.all.length}`)
     }
     throw new Error(`others keep changing ${this.#file.path}`)
   }

@@ -299,7 +299,8 @@ test('an edit of FILE is kept and shown from the next create on', async (t) => {
   ] as const) {
     const snapshot = fileOf(t, lines(REX))
     utimesSync(snapshot, 1, 1)
-    const petstore = await start(t, { snapshot })
+    const petstore = await start(t, { snapshot, log: 'json' })
+    const log = logOf(t)
     const edited = isInPlace ? snapshot : fileOf(t)
     writeFileSync(edited, lines(pet))
     utimesSync(edited, time, time)
@@ -309,6 +310,7 @@ test('an edit of FILE is kept and shown from the next create on', async (t) => {
     assert.equal(added, '{"id":8,"name":"new","categoryId":1}')
     assert.equal(readFileSync(snapshot, 'utf8'), lines(pet, added))
     assert.equal(await list(petstore), `[${pet},${added}]`)
+    assert.match(log.text, /"level":"warn","message":"[^"]*pets\.json; pets after that: 1"/)
   }
 })
 
