@@ -38,11 +38,8 @@ async function ask(
   const { url, apiKey } = await server
   const [method = '', path = ''] = request.split(' ')
   const headers = new Headers()
-  if (authorization)
-    headers.set(
-      'authorization',
-      authorization.replace('{key}', () => apiKey),
-    )
+  const value = authorization.replace('{key}', () => apiKey)
+  if (value !== '') headers.set('authorization', value)
   if (body !== undefined) headers.set('content-type', 'application/json')
   const sent = { method, headers, body: body ?? null, redirect: 'manual' } as const
   const response = await fetch(url + path, sent)
@@ -142,11 +139,15 @@ test('createPet assigns the id, whatever the client sends', { skip }, async () =
   assert.notEqual(next, id)
 })
 
-test('createPet assigns another id to each of 21 animals', { skip }, async () => {
-  const ids = new Set<bigint>()
-  for (let count = 1; count <= 21; count++) ids.add((await create(REX)).id)
-  assert.equal(ids.size, 21)
-})
+test(
+  'createPet assigns another id to each of 21 animals, more than a list shows by default',
+  { skip },
+  async () => {
+    const ids = new Set<bigint>()
+    for (let count = 1; count <= 21; count++) ids.add((await create(REX)).id)
+    assert.equal(ids.size, 21)
+  },
+)
 
 const REFUSED: [what: string, body: string][] = [
   ['without name', '{"categoryId":7}'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { type Agent, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { connect, type Server as NetServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -34,10 +34,22 @@ export function logOf(t: TestContext): { text: string } {
   const write = stdout.write.bind(stdout)
   t.mock.method(stdout, 'write', (...args: Parameters<typeof write>) => {
     const [chunk] = args
-    if (typeof chunk === 'string' && chunk.startsWith('{')) log.text += chunk
-    return write(...args)
+    if (typeof chunk !== 'string') return write(...args) // the runner reports in bytes
+    log.text += chunk
+    const done = args.at(-1)
+    if (typeof done === 'function') done()
+    return true
   })
   return log
+}
+
+/** Lets a server listen, and resolves to its port. The end of the test closes it. */
+export async function listen(t: TestContext, server: NetServer): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => server.close())
+  const address = server.address()
+  assert.ok(address instanceof Object)
+  return address.port
 }
 
 export interface Answer {

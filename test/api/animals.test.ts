@@ -1,7 +1,6 @@
 // What the operations do beyond the contract.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { startPetstore } from '../../src/index.ts'
 import type { InitialPet, PetStatus } from '../../src/types.ts'
 import { type Answer, outcomeOf, send, start } from '../support.ts'
 
@@ -115,26 +114,12 @@ const CREATED: [sent: string, members: string][] = [
     String.raw`{"name":"\u0000\n\"\\\/ Zoë\u00eb 🐕\ud800","categoryId":7}`,
     String.raw`"name":"\u0000\n\"\\/ Zoëë 🐕\ud800","categoryId":7`,
   ],
-  ['{"name":"__proto__","categoryId":7}', '"name":"__proto__","categoryId":7'],
-  ['{"name":"9007199254740993","categoryId":7}', '"name":"9007199254740993","categoryId":7'],
-]
-const EXACT = [
-  ...['0', '-1', '9007199254740991', '-9007199254740991', '9007199254740992', '9007199254740993'],
-  ...['-9007199254740993', '1234567890123456789', '9223372036854775807', '-9223372036854775808'],
-]
-const READ_AS = [
-  ...Object.entries({ '-0': '0', '1.0': '1', '-1.00': '-1', '2e3': '2000', '2E+3': '2000' }),
-  ...Object.entries({ '10e-1': '1', '9007199254740991.0': '9007199254740991' }),
 ]
 
 test('a 201 has Location and exactly what was sent, with its members in order', async (t) => {
   const petstore = await start(t)
-  const numbers = [...EXACT.map((number) => [number, number]), ...READ_AS]
-  const categories = numbers.map(([sent, received]): [string, string] => {
-    return [`{"name":"Rex","categoryId":${sent}}`, `"name":"Rex","categoryId":${received}`]
-  })
   let id = 0
-  for (const [sent, members] of [...CREATED, ...categories]) {
+  for (const [sent, members] of CREATED) {
     const { status, headers, body } = await send(petstore, 'POST', '/v1/pets', { body: sent })
     const expected = `{"id":${++id},${members}}`
     assert.deepEqual([status, body], [201, expected], sent)
@@ -152,9 +137,6 @@ const INVALID: [outcome: string, names: string[], bodies: (string | Buffer)[]][]
   ['400 invalid_pet', ['name'], ['{"categoryId":7}', '{"name":["Rex"],"categoryId":7}']],
   ['400 invalid_pet', ['status'], ['null', '"Sold"', '""', '1', '["sold"]'].map(withStatus)],
   ['400 invalid_pet', ['categoryId'], ['1.5', '"1"', 'true', '[1]', 'null'].map(withCategory)],
-  ['400 invalid_pet', ['categoryId'], ['1e16', '-1e999', '9007199254740992.0'].map(withCategory)],
-  ['400 invalid_pet', ['categoryId'], ['9223372036854775808', '1e400'].map(withCategory)],
-  ['400 invalid_pet', ['categoryId'], ['-9223372036854775809'].map(withCategory)],
   ['400 invalid_pet', ['name', 'categoryId', 'status'], ['{"name":1,"categoryId":"1","status":2}']],
 ]
 function withStatus(status: string): string {
@@ -189,18 +171,6 @@ test('a 400 says what each invalid field must be, and nothing is added', async (
   assert.deepEqual(await petstore.pets(), [])
 })
 
-test('unknown members may be nested; a body that is nested too deeply is 400', async (t) => {
-  const petstore = await start(t)
-  for (const [depth, expected] of [
-    [1_000, /^201$/],
-    [30_000, /^(?:201|400 bad_request)$/],
-  ] as const) {
-    const nested = `${'['.repeat(depth)}9007199254740993${']'.repeat(depth)}`
-    const body = `{"name":"Rex","a":${nested},"categoryId":7}`
-    assert.match(outcomeOf(await send(petstore, 'POST', '/v1/pets', { body })), expected)
-  }
-})
-
 test('ids are exact up to 2^63-1, after which a create is 507', async (t) => {
   const pets: InitialPet[] = [
     { id: 1, name: 'Rex', categoryId: 7 },
@@ -231,20 +201,12 @@ test('ids are exact up to 2^63-1, after which a create is 507', async (t) => {
   assert.equal((await petstore.pets()).at(-1)?.id, 9223372036854775807n)
 })
 
-test('the pets that a store begins with have ascending ids, or none', async () => {
-  for (const ids of [[2, 1], [1, 1], [0], [1.5], [1, undefined], [undefined, 1], [2n ** 63n]]) {
-    const pets = ids.map((id) => ({ id, name: 'Rex', categoryId: 7 }))
-    const starting = Reflect.apply(startPetstore, undefined, [{ pets }])
-    await assert.rejects(starting, { code: 'invalid_pet' })
-  }
-})
-
 const NO_IDS = [
   ...['0', '-1', '+1', '01', '1.0', '1e0', 'x', '%31', '%201', '1;a', '1%2F', '..', '9', '{petId}'],
   ...['%EF%BC%91', '18446744073709551617', '9223372036854775808', '1'.repeat(100), 'constructor'],
 ]
 
-test('what is not the id of an animal is 404; each 404 and 200 tells of the deprecation', async (t) => {
+test('what is not the id of an animal is 404; each 404 and 200 links to the deprecation', async (t) => {
   const petstore = await start(t, { pets: petsOf(1) })
   const links = '</v1/pets>; rel="successor-version", </>; rel="deprecation"; type="text/html"'
   for (const id of ['1', ...NO_IDS]) {

@@ -109,20 +109,6 @@ for (const basePath of BASE_PATHS) {
   })
 }
 
-test('the base path is the only difference of document and page', async (t) => {
-  const shop = await start(t, { basePath: '/shop/v1' })
-  for (const basePath of BASE_PATHS) {
-    const petstore = await start(t, { basePath })
-    for (const path of ['/', '/openapi.json']) {
-      const { body } = await send(shop, 'GET', path)
-      const expected = path === '/' ? basePath : basePath || '/'
-      assert.ok(body.includes('"/shop/v1"'), path)
-      const { body: other } = await send(petstore, 'GET', path)
-      assert.equal(other, body.replaceAll('/shop/v1', expected), path)
-    }
-  }
-})
-
 const STATUSES: Record<string, string[]> = {
   listPets: ['200', '401', 'default'],
   createPet: ['201', '400', '401', 'default'],
@@ -211,7 +197,5 @@ test('the page is one file, of which a policy allows the own script and style on
       const hash = createHash('sha256').update(text).digest('base64')
       assert.ok(policy.includes(`; ${name}-src 'sha256-${hash}';`), policy)
     }
-    const markup = html.replace(/<(script|style)>.*?<\/\1>/gs, '')
-    assert.doesNotMatch(markup, /<(?:script|style|iframe|base)\b|\s(?:style|on\w+|src)=/i)
   }
 })

@@ -195,7 +195,7 @@ async function assertConfigured(t: TestContext, server: Server, snapshot: string
   assert.equal((await send(controls, 'GET', '/faults')).body, '[]')
   assert.match(String(server.first['message']), /\b4\b/) // keys
   server.child.kill('SIGTERM')
-  await server.stdout.until(/SIGTERM.*\b3(?:000 ms| s).*\b7(?:000 ms| s)/)
+  await server.stdout.until(/SIGTERM.*\b3 s.*\b7 s/)
   const written = server.stdout.text + server.stderr.text
   for (const key of KEYS) assert.ok(!written.includes(key))
 }
@@ -269,7 +269,7 @@ describe('as a process', { concurrency: true }, () => {
     agent.destroy()
     child.kill('SIGTERM')
     assert.equal(await status, 0)
-    assert.match(stdout.text, /SIGTERM.*\b0 (?:ms|s).*\b8(?:000 ms| s)/)
+    assert.match(stdout.text, /SIGTERM.*\b8 s/)
     assert.match(stdout.text, /^\S+ info GET \/v1\/pets 200 /m)
   })
 })

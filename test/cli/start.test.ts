@@ -6,7 +6,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { EXECUTABLE, run } from '../process.ts'
-import { send, start, temporaryFolder } from '../support.ts'
+import { listen, send, start, temporaryFolder } from '../support.ts'
 import { runMain } from './executable.ts'
 
 const portOf = ({ url }: { url: string }): string => new URL(url).port
@@ -110,11 +110,8 @@ test('--healthcheck asks a server of the same configuration, and exits 0 or 1', 
   for (const host of ['127.0.0.1', '::', '0.0.0.0']) {
     assert.deepEqual(await check(port, '--host', host), { status: 0, stdout: '', stderr: '' })
   }
-  const stopping = createServer((_, res) => void res.writeHead(503).end()).listen(0, '127.0.0.1')
-  await once(stopping, 'listening')
-  const address = stopping.address()
-  assert.ok(address !== null && typeof address === 'object')
-  const unready = String(address.port)
+  const stopping = createServer((_, res) => void res.writeHead(503).end())
+  const unready = String(await listen(t, stopping))
   const answers = await check(unready)
   stopping.close()
   await once(stopping, 'close')

@@ -1,22 +1,11 @@
 // Signals: what a stop waits for, what it cuts off, and with which status it exits.
 import assert from 'node:assert/strict'
-import { describe, test, type TestContext } from 'node:test'
-import { launch, type Server } from '../process.ts'
+import { describe, test } from 'node:test'
+import { get, openInFlight, REX } from '../http/raw.ts'
+import { launch } from '../process.ts'
 import { KEY, RawConnection, send } from '../support.ts'
 
-const HEAD = `HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n`
-const LIST = `GET /v1/pets ${HEAD}\r\n`
-const REX = '{"name":"Rex","categoryId":1}'
-const CREATE = `POST /v1/pets ${HEAD}Expect: 100-continue\r\nContent-Length: ${REX.length}\r\n\r\n`
 const CUT_OFF = /"level":"error".*cut off: 1\b/
-
-/** A request whose head the server has read, and whose body is still to come. */
-async function openRequest(t: TestContext, server: Server): Promise<RawConnection> {
-  const connection = new RawConnection(t, server)
-  await connection.write(CREATE)
-  assert.equal((await connection.read()).status, 100)
-  return connection
-}
 
 describe('a stop', { concurrency: true }, () => {
   test('answers what is in flight, ends what is idle, and exits 0; SIGINT has no delay', async (t) => {
@@ -24,9 +13,9 @@ describe('a stop', { concurrency: true }, () => {
     const server = await launch(t, [...flags, '--control-port', '0'])
     const silent = new RawConnection(t, server)
     const idle = new RawConnection(t, server)
-    await idle.write(LIST)
+    await idle.write(get())
     assert.equal((await idle.read()).status, 200)
-    const sending = await openRequest(t, server)
+    const sending = await openInFlight(t, server)
     server.child.kill('SIGINT')
     await server.stdout.until(/SIGINT.*\b86400/)
     assert.equal(await silent.rest(), '')
@@ -44,7 +33,7 @@ describe('a stop', { concurrency: true }, () => {
 
   test('cuts requests off after --drain seconds, says so, and exits 1', async (t) => {
     const server = await launch(t, ['--api-key', KEY, '--drain', '0'])
-    const sending = await openRequest(t, server)
+    const sending = await openInFlight(t, server)
     server.child.kill('SIGTERM')
     assert.equal(await sending.rest(), '')
     assert.equal(await server.status, 1)
@@ -52,18 +41,18 @@ describe('a stop', { concurrency: true }, () => {
     assert.equal(server.stderr.text, '')
   })
 
-  test('after SIGTERM serves on for --drain-delay, but for /readyz; a second signal ends it', async (t) => {
+  test('after SIGTERM it goes on serving for --drain-delay, except /readyz; a second signal ends it', async (t) => {
     const server = await launch(t, ['--api-key', KEY, '--demo', '--drain-delay', '86400'])
     assert.equal((await send(server, 'GET', '/readyz')).status, 200)
     const open = new RawConnection(t, server)
-    await open.write(LIST)
+    await open.write(get())
     await open.read()
     server.child.kill('SIGTERM')
     await server.stdout.until(/SIGTERM.*\b86400/)
     const { status, body } = await send(server, 'GET', '/readyz')
     assert.deepEqual([status, JSON.parse(body).code], [503, 'not_ready'])
     assert.equal((await send(server, 'GET', '/livez')).status, 200)
-    await open.write(LIST)
+    await open.write(get())
     const list = await open.read()
     assert.deepEqual([list.headers.connection, JSON.parse(list.body).length], ['keep-alive', 12])
     server.child.kill('SIGINT')

@@ -82,22 +82,6 @@ test('a header section may have nearly 16 KiB', async (t) => {
   await assertNext(await open(t, await start(t), large + large), 200, 200)
 })
 
-test('absolute-form leads where origin-form does, whatever its host', async (t) => {
-  const petstore = await start(t)
-  const targets = ['/v1/pets?limit=1', '', '?a=b', '/v1/pets/1'].map((path) => {
-    return request(`GET http://other.example${path}`, [HOST, BEARER])
-  })
-  const connection = await open(t, petstore, targets.join(''))
-  await assertNext(connection, 200, 200, 200, '404 not_found')
-  const paths = petstore.requests.map(({ path, query }) => [path, query])
-  assert.deepEqual(paths, [
-    ['/v1/pets', 'limit=1'],
-    ['/', ''],
-    ['/', 'a=b'],
-    ['/v1/pets/1', ''],
-  ])
-})
-
 const OLD = `GET /v1/pets HTTP/1.0\r\n${BEARER}\r\n`
 const UPGRADE = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c']
 for (const [what, bytes, expected] of [

@@ -107,7 +107,7 @@ test('100 is sent before a body that waits for it; no other Expect is judged', a
 })
 
 for (const kind of ['memory', 'a snapshot']) {
-  test(`a GET right behind its POST sees the pet, however slow, in ${kind}`, async (t) => {
+  test(`a GET right after its POST sees the pet, however slow, in ${kind}`, async (t) => {
     const snapshot = `${temporaryFolder(t)}/pets.json`
     const petstore = await start(t, kind === 'memory' ? {} : { snapshot })
     petstore.inject({ operation: 'createPet', delay: 20 })

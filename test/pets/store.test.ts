@@ -111,20 +111,6 @@ test('JSON is the server’s: members in their order, and no others', async (t) 
   assert.equal(await ask(petstore, 'POST', '/v1/pets'), `201 ${rex(7)}`)
 })
 
-test('a page of 100 is followed by a link only if there is another pet', async (t) => {
-  const store = new OwnStore()
-  const petstore = await start(t, { store })
-  for (const [count, link] of [
-    [100, undefined],
-    [101, '</v1/pets?limit=100&after=100>; rel="next"'],
-  ] as const) {
-    await store.reset(Array.from({ length: count }, () => REX))
-    const { headers, body } = await send(petstore, 'GET', '/v1/pets?limit=100')
-    assert.deepEqual([headers['link'], JSON.parse(body).length], [link, 100])
-    assert.equal((await petstore.pets()).length, count)
-  }
-})
-
 const NO_PETS: readonly unknown[] = [
   ...[undefined, null, 7, 'text', {}, [null], [{}], [{ ...REX, id: 1, name: 5 }], [{ ...REX }]],
   ...[
@@ -251,19 +237,4 @@ test('it is closed once; if that fails, so does close()', async (t) => {
   // It does not hide why a start failed.
   const port = Number(new URL((await start(t)).url).port)
   await assert.rejects(startPetstore({ store, port }), { code: 'EADDRINUSE' })
-})
-
-test('an object without one of the functions, and options that do not go with it, are refused', async () => {
-  const store = new OwnStore()
-  for (const options of [
-    { store, snapshot: 'pets.json' },
-    { store, maxStore: 1_000 },
-    { store, pets: [] },
-    ...['list', 'get', 'add', 'reset', 'close'].map((name) => {
-      return { store: Object.assign(new OwnStore(), { [name]: undefined }) }
-    }),
-  ]) {
-    const refused = { name: 'TypeError', code: 'invalid_option', message: /store/ }
-    await assert.rejects(startPetstore(options), refused)
-  }
 })

@@ -1,10 +1,9 @@
 // npm run conformance, against a server at a URL.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
 import { run } from '../process.ts'
-import { KEY, start } from '../support.ts'
+import { KEY, listen, start } from '../support.ts'
 
 const COMMAND = ['npm', 'run', 'conformance']
 
@@ -26,11 +25,10 @@ test('it shows no key, also where the server sends it back', async (t) => {
     res.setHeader('content-type', authorization)
     res.end(JSON.stringify({ code: authorization }))
   })
-  t.after(() => server.close())
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const address = server.address()
-  assert.ok(address !== null && typeof address === 'object')
-  const env = { PETSTORE_URL: `http://127.0.0.1:${address.port}/v1`, PETSTORE_CREATE: '1' }
+  const env = {
+    PETSTORE_URL: `http://127.0.0.1:${await listen(t, server)}/v1`,
+    PETSTORE_CREATE: '1',
+  }
   for (const key of [KEY, `${KEY}\n${KEY}`]) {
     const { status, stdout, stderr } = run(t, COMMAND, { ...env, PETSTORE_API_KEY: key })
     assert.equal(await status, 1)

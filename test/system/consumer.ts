@@ -9,6 +9,9 @@ import { environment } from '../process.ts'
 export const folder = mkdtempSync(join(tmpdir(), 'petstore-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 
+/** A configuration of Playwright: Debian's Chromium, as no browser can be downloaded. */
+export const BROWSER = `export default { use: { launchOptions: { executablePath: '/usr/bin/chromium' } } }`
+
 /** Folders of programs: of the tools in `folder`, and of the Node that runs the test. */
 const PATH = [join(folder, 'node_modules/.bin'), dirname(process.execPath), process.env['PATH']]
 

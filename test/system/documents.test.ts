@@ -9,11 +9,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { before, test, type TestContext } from 'node:test'
 import { launch } from '../process.ts'
-import { folder, install, pack, shell } from './consumer.ts'
-import { isHere } from './programs.ts'
+import { BROWSER, folder, install, pack, shell } from './consumer.ts'
+import { missing } from './programs.ts'
 
 const NAMES = ['README.md', ...readdirSync('docs').map((name) => `docs/${name}`)]
-const BROWSER = `export default { use: { launchOptions: { executablePath: '/usr/bin/chromium' } } }`
 
 before(async () => {
   const { devDependencies } = JSON.parse(readFileSync('examples/package.json', 'utf8'))
@@ -32,7 +31,7 @@ for (const document of NAMES.filter((name) => name.endsWith('.md'))) {
   })
 
   for (const [index, code] of fences(text, 'js').entries()) {
-    const skip = code.includes('@playwright/test') && !isHere('chromium') && 'there is no chromium'
+    const skip = code.includes('@playwright/test') && missing('chromium')
     test(`snippet ${index + 1} of ${document} runs`, { skip }, () => runSnippet(code))
   }
 

@@ -4,11 +4,10 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { before, describe, test } from 'node:test'
 import { launch } from '../process.ts'
 import { KEY, send, temporaryFolder } from '../support.ts'
-import { folder, install, newestNode, pack, shell } from './consumer.ts'
-import { isHere } from './programs.ts'
+import { BROWSER, folder, install, newestNode, pack, shell } from './consumer.ts'
+import { missing } from './programs.ts'
 
 const examples = `${folder}/examples`
-const BROWSER = `export default { use: { launchOptions: { executablePath: '/usr/bin/chromium' } } }`
 
 let newest = ''
 before(async () => {
@@ -21,7 +20,7 @@ before(async () => {
 
 describe('a test in', { concurrency: 2 }, () => {
   for (const tool of ['jest', 'node', 'playwright', 'python', 'vitest']) {
-    const skip = tool === 'playwright' && !isHere('chromium') && 'there is no chromium'
+    const skip = tool === 'playwright' && missing('chromium')
     test(tool, { skip }, async () => {
       for (const node of ['', newest]) await shell(examples, `npm run ${tool}`, node)
     })

@@ -1,15 +1,14 @@
 // The page in Chromium: what people do with it. npm installs what drives the browser.
 import assert from 'node:assert/strict'
 import { execFile, execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test, type TestContext } from 'node:test'
 import { promisify } from 'node:util'
-import { KEY, start } from '../support.ts'
-import { isHere, must } from './programs.ts'
+import { KEY, listen, start } from '../support.ts'
+import { missing, must } from './programs.ts'
 
 interface Locator {
   click(): Promise<void>
@@ -26,7 +25,6 @@ interface Page {
   url(): string
   evaluate<T>(expression: string): Promise<T>
   locator(selector: string, options?: { hasText: string }): Locator
-  screenshot(): Promise<unknown>
   setDefaultTimeout(milliseconds: number): void
   on(event: 'console', listener: (message: { text(): string }) => void): void
   on(event: 'pageerror', listener: (error: Error) => void): void
@@ -46,7 +44,7 @@ const PETS = NAMES.map((name, at) => {
   return { id, name, categoryId: at, status: at < 2 ? 'sold' : 'available' } as const
 })
 
-const skip = !isHere('chromium') && 'Chromium is not here and cannot be installed'
+const skip = missing('chromium')
 const folder = mkdtempSync(join(tmpdir(), 'petstore-'))
 let browser: Browser | undefined
 
@@ -116,7 +114,6 @@ async function checkLook(page: Page): Promise<void> {
   )
   assert.deepEqual(violations, [])
   assert.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'))
-  await page.screenshot()
 }
 
 for (const [basePath, width, colorScheme] of [
@@ -214,12 +211,8 @@ test('a proxy may serve the page below a path of its own', { skip }, async (t) =
       response.pipe(res)
     })
     passed.end()
-  }).listen(0, '127.0.0.1')
-  t.after(() => proxy.close().closeAllConnections())
-  await once(proxy, 'listening')
-  const address = proxy.address()
-  assert.ok(address instanceof Object)
-  const page = await open(t, `http://127.0.0.1:${address.port}/moved/#key=${KEY}`)
+  })
+  const page = await open(t, `http://127.0.0.1:${await listen(t, proxy)}/moved/#key=${KEY}`)
   await page.locator('#list [name=limit]').selectOption('5')
   await press(page, '#next:enabled', { '#list tbody': `${BIG}` })
 })

@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { launch, run, type Running, type Server } from '../process.ts'
 import { KEY, send, temporaryFolder } from '../support.ts'
-import { freePort, isHere, listAll, must, startLoad, startNginx } from './programs.ts'
+import { freePort, missing, listAll, must, startLoad, startNginx } from './programs.ts'
 
 const DEBIAN = '/usr/lib/postgresql'
 
@@ -64,8 +64,7 @@ async function ask(server: Server, request: string): Promise<string> {
   return `${status} ${status < 400 ? body : JSON.parse(body).code}`
 }
 
-const skip = !isHere('pg_ctlcluster', 'postgresql') && 'PostgreSQL cannot be installed'
-describe('with PostgreSQL', { skip }, () => {
+describe('with PostgreSQL', { skip: missing('pg_ctlcluster', 'postgresql') }, () => {
   test('two instances behind nginx share a database, and restart in turn', async (t) => {
     const database = await startDatabase(t)
     const startAt = installExample(t, database.url)

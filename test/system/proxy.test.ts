@@ -1,11 +1,10 @@
 // Behind a proxy: the contract passes through, and a restart on one FILE loses no pet.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { launch, run } from '../process.ts'
-import { KEY, send, temporaryFolder } from '../support.ts'
+import { KEY, listen, send, temporaryFolder } from '../support.ts'
 import { freePort, listAll, missing, startHaproxy, startLoad, startNginx } from './programs.ts'
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 3)
@@ -84,12 +83,8 @@ test(
   'nginx says with an Error that the server does not respond',
   { skip: missing('nginx', 'nginx-light') },
   async (t) => {
-    const broken = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')
-    t.after(() => broken.close())
-    await once(broken, 'listening')
-    const address = broken.address()
-    assert.ok(address !== null && typeof address === 'object')
-    for (const port of [address.port, await freePort()]) {
+    const broken = createServer((socket) => socket.destroy())
+    for (const port of [await listen(t, broken), await freePort()]) {
       const url = await startNginx(t, [port])
       for (const method of ['GET', 'POST']) {
         const { status, headers, body } = await send({ url }, method, '/v1/pets', { body: '{}' })

@@ -1,4 +1,4 @@
-// KILLS=200: how many kills of each kind. RACE=1 measures two servers that add at once.
+// KILLS=200: how many kills of each kind.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -99,22 +99,6 @@ test('starts that fail on their port lose nothing of a server that adds', async 
   await Promise.all(clients)
   acknowledged.check(file)
   t.diagnostic(`${acknowledged.pets.size} acknowledged, ${acknowledged.refused} refused`)
-})
-
-test('two servers on one FILE that add at once', { skip: !process.env['RACE'] }, async (t) => {
-  const file = `${temporaryFolder(t)}/pets.json`
-  const servers = [await serve(t, file), await serve(t, file)]
-  const added = await Promise.all(
-    servers.map(async (server) => {
-      const known = new Acknowledged()
-      await known.addTo(server, () => known.pets.size >= 1_000)
-      return known
-    }),
-  )
-  const text = readFileSync(file, 'utf8')
-  const all = added.flatMap(({ pets }) => [...pets.values()])
-  const lost = all.filter((pet) => !text.includes(pet)).length
-  t.diagnostic(`${lost} of ${all.length} are lost`)
 })
 
 /** Does something while something is mounted; skips the test where that is not allowed. */
