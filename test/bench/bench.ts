@@ -115,11 +115,9 @@ async function main(): Promise<void> {
       for (let round = 0; round < Number(values.rounds); round++) {
         rounds.push(servers.map((server) => load(server, row)))
       }
-      const cells = servers.map((_, at) => {
-        const speed = median(rounds.map((figures) => figures[at] ?? NaN))
-        const ratio = median(rounds.map((figures) => (figures[at] ?? NaN) / (figures[0] ?? NaN)))
-        return `${Math.round(speed)} (${ratio.toFixed(2)})`
-      })
+      const speeds = servers.map((_, at) => median(rounds.map((figures) => figures[at] ?? NaN)))
+      const [bare = NaN] = speeds
+      const cells = speeds.map((speed) => `${Math.round(speed)} (${(speed / bare).toFixed(2)})`)
       console.log(`| ${name} | ${cells.join(' | ')} |`)
     }
   } finally {

@@ -51,13 +51,17 @@ export async function freePort(): Promise<number> {
 }
 
 /** Starts the nginx of examples/nginx.conf in front of servers at these ports. */
-export async function startNginx(t: TestContext, ports: readonly number[]): Promise<string> {
+export async function startNginx(
+  t: TestContext,
+  ports: readonly number[],
+  listenAt = (address: string): string => `listen ${address};`,
+): Promise<string> {
   const folder = temporaryFolder(t)
   const port = await freePort()
   const servers = ports.map((one) => `server 127.0.0.1:${one} max_fails=0;`).join('\n')
   const configuration = readFileSync('examples/nginx.conf', 'utf8')
     .replace('server petstore:8080 max_fails=0;', servers)
-    .replace('listen 80;', `listen 127.0.0.1:${port};`)
+    .replace('listen 80;', listenAt(`127.0.0.1:${port}`))
   assert.ok(configuration.includes(servers) && !configuration.includes('listen 80;'))
   const file = join(folder, 'nginx.conf')
   writeFileSync(file, configuration)
@@ -66,7 +70,14 @@ export async function startNginx(t: TestContext, ports: readonly number[]): Prom
   return proxy(t, ['nginx', '-c', file, '-p', folder, '-e', 'stderr', '-g', globals], port)
 }
 
-/** Starts HAProxy in front of servers at these ports. */
+/** The code in a language that docs/operation.md shows. */
+export function shownIn(language: 'nginx' | 'haproxy'): string {
+  const fence = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, 's')
+  const [, code = ''] = fence.exec(readFileSync('docs/operation.md', 'utf8')) ?? []
+  return code
+}
+
+/** Starts HAProxy with the lines of docs/operation.md, in front of servers at these ports. */
 export async function startHaproxy(t: TestContext, ports: readonly number[]): Promise<string> {
   const port = await freePort()
   const servers = ports.map((one) => `server petstore-${one} 127.0.0.1:${one}`).join('\n')
@@ -75,21 +86,14 @@ export async function startHaproxy(t: TestContext, ports: readonly number[]): Pr
     file,
     `defaults
     mode http
-    timeout connect 200ms # and the time between two tries
     timeout client 75s
-    timeout server 60s
 frontend web
     bind 127.0.0.1:${port}
     option forwardfor
     unique-id-format %[uuid]
     unique-id-header X-Request-Id
     default_backend petstore
-backend petstore
-    retries 25
-    retry-on conn-failure empty-response
-    http-request disable-l7-retry if METH_POST
-    ${servers}
-`,
+${shownIn('haproxy').replace('server petstore 127.0.0.1:8080', servers)}`,
   )
   return proxy(t, ['haproxy', '-f', file], port)
 }

@@ -1,11 +1,23 @@
 // Behind a proxy: the contract passes through, and a restart on one FILE loses no pet.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { get } from 'node:https'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { launch, run } from '../process.ts'
 import { KEY, listen, send, temporaryFolder } from '../support.ts'
-import { freePort, listAll, missing, startHaproxy, startLoad, startNginx } from './programs.ts'
+import {
+  freePort,
+  listAll,
+  missing,
+  must,
+  shownIn,
+  startHaproxy,
+  startLoad,
+  startNginx,
+} from './programs.ts'
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 3)
 const CLIENTS = 16
@@ -15,6 +27,8 @@ const PROXIES = [
   { name: 'nginx', start: startNginx, debianPackage: 'nginx-light', bridges: false },
   { name: 'haproxy', start: startHaproxy, debianPackage: 'haproxy', bridges: true },
 ] as const
+
+const noNginx = missing('nginx', 'nginx-light')
 
 for (const { name, start, debianPackage, bridges } of PROXIES) {
   describe(`behind ${name}`, { skip: missing(name, debianPackage) }, () => {
@@ -80,18 +94,33 @@ for (const { name, start, debianPackage, bridges } of PROXIES) {
 }
 
 test(
-  'nginx says with an Error that the server does not respond',
-  { skip: missing('nginx', 'nginx-light') },
+  'nginx ends TLS with the lines of docs/operation.md',
+  { skip: noNginx || missing('openssl') },
   async (t) => {
-    const broken = createServer((socket) => socket.destroy())
-    for (const port of [await listen(t, broken), await freePort()]) {
-      const url = await startNginx(t, [port])
-      for (const method of ['GET', 'POST']) {
-        const { status, headers, body } = await send({ url }, method, '/v1/pets', { body: '{}' })
-        assert.deepEqual([status, headers['content-type']], [502, 'application/json'])
-        const { code, message, ...rest } = JSON.parse(body)
-        assert.deepEqual([code, typeof message, rest], ['unavailable', 'string', { status: 502 }])
-      }
-    }
+    const folder = temporaryFolder(t)
+    const files = ['-keyout', `${folder}/pets.key`, '-out', `${folder}/pets.crt`]
+    must('openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=pets', ...files)
+    const server = await launch(t, ['--api-key', KEY], { executable })
+    const ports = [Number(new URL(server.url).port)]
+    const url = await startNginx(t, ports, (address) => {
+      return shownIn('nginx').replace('443', address).replaceAll('/etc/nginx/tls', folder)
+    })
+    const request = get(`${url.replace('http', 'https')}/livez`, { rejectUnauthorized: false })
+    const [response]: IncomingMessage[] = await once(request, 'response')
+    assert.equal(response?.statusCode, 200)
+    response?.resume()
   },
 )
+
+test('nginx says with an Error that the server does not respond', { skip: noNginx }, async (t) => {
+  const broken = createServer((socket) => socket.destroy())
+  for (const port of [await listen(t, broken), await freePort()]) {
+    const url = await startNginx(t, [port])
+    for (const method of ['GET', 'POST']) {
+      const { status, headers, body } = await send({ url }, method, '/v1/pets', { body: '{}' })
+      assert.deepEqual([status, headers['content-type']], [502, 'application/json'])
+      const { code, message, ...rest } = JSON.parse(body)
+      assert.deepEqual([code, typeof message, rest], ['unavailable', 'string', { status: 502 }])
+    }
+  }
+})
