@@ -1,6 +1,6 @@
 // npm run bench [-- --rounds N] [-- --also PATH]: requests a second of the built server, next to
 // bare node:http and Fastify. Servers run on the first core, and wrk loads them from the second, in
-// interleaved rounds. Shows medians: of each server, and of its ratio to bare node:http.
+// interleaved rounds. Shows medians, and in brackets the share of bare node:http.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
