@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { routesOf } from './api/operations.ts'
 import { codedError } from './errors.ts'
 import { controlApp } from './fake/controls.ts'
@@ -105,7 +106,7 @@ async function openStore(options: Options, log: Log): Promise<{ store: Store; co
   }
   const warn = (message: string): void => log.line('warn', { message })
   const kept = await openSnapshot(snapshot, memory, pets, warn)
-  return { store: kept, contents: `${memory.all.length} in ${snapshot}` }
+  return { store: kept, contents: `${memory.all.length} in ${resolve(snapshot)}` }
 }
 
 /** The operations, with their faults, keys, log and records. */

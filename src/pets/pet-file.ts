@@ -6,6 +6,7 @@ import {
   readlink,
   realpath,
   rename,
+  rm,
   stat,
   unlink,
   writeFile,
@@ -107,7 +108,7 @@ export class PetFile {
     try {
       for (const other of await readdir(folder)) {
         const isLeft = other.startsWith(name) && SIBLING.test(other.slice(name.length))
-        if (isLeft) await unlink(join(folder, other))
+        if (isLeft) await rm(join(folder, other), { force: true }) // another start may be faster
       }
       const sibling = this.#newSibling()
       await writeFile(sibling, '', { flag: 'wx' })

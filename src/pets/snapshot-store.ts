@@ -111,8 +111,10 @@ class SnapshotStore implements Store {
         await this.#accept(() => this.#memory.append(batch.all))
         return results
       }
+      const before = this.#memory.all.length
       await this.#read()
-      this.#warn(`others changed ${this.#file.path}; pets after that: ${this.#memory.all.length}`)
+      const counts = `pets before: ${before}, now: ${this.#memory.all.length}`
+      this.#warn(`others changed or removed ${this.#file.path}; ${counts}`)
     }
     throw new Error(`others keep changing ${this.#file.path}`)
   }

@@ -310,7 +310,7 @@ test('an edit of FILE is kept and shown from the next create on', async (t) => {
     assert.equal(added, '{"id":8,"name":"new","categoryId":1}')
     assert.equal(readFileSync(snapshot, 'utf8'), lines(pet, added))
     assert.equal(await list(petstore), `[${pet},${added}]`)
-    assert.match(log.text, /"level":"warn","message":"[^"]*pets\.json; pets after that: 1"/)
+    assert.match(log.text, /"level":"warn","message":"[^"]*pets\.json; pets before: 1, now: 1"/)
   }
 })
 
