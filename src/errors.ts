@@ -12,7 +12,7 @@ export interface ErrorRow {
 const CHALLENGE = 'Bearer realm="petstore"'
 const CLOSE = { connection: 'close' } // what follows on the connection cannot be read either
 
-/** Every error that a client gets. A row named like an error's code is the response to it. */
+/** Every error that a client gets. A thrown error gets the row that is named after its code. */
 export const ERRORS = {
   badSyntax: {
     status: 400,
@@ -23,7 +23,7 @@ export const ERRORS = {
   noHost: {
     status: 400,
     code: 'bad_request',
-    message: 'A request of HTTP/1.1 must have a Host header',
+    message: 'An HTTP/1.1 request must have a Host header',
   },
   invalid_json: { status: 400, code: 'bad_request', message: 'The body must be JSON in UTF-8: %s' },
   invalid_option: { status: 400, code: 'bad_request', message: '%s' },
@@ -106,7 +106,7 @@ export function codedError(code: ThrownCode, message: string, cause?: unknown): 
   return Object.assign(new Kind(message, { cause }), { code })
 }
 
-/** Gives what a call of a store throws the code `storage_failed`, unless it is `store_full`. */
+/** Calls a store. What it throws gets the code `storage_failed`, unless it is `store_full`. */
 export async function withStorageCode<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call()

@@ -60,7 +60,7 @@ export const OPTIONS: Readonly<Record<keyof Settings, Option>> = {
     default: '127.0.0.1',
     flag: '--host ADDRESS',
     variable: 'HOST',
-    help: 'address to listen on (127.0.0.1); :: is every one',
+    help: 'address to listen on (127.0.0.1); :: is every address',
   },
   basePath: {
     rule: matching('empty, or a path such as /shop/v1, of A-Z a-z 0-9 - . _ ~', /^(\/[\w.~-]+)*$/),
@@ -91,7 +91,12 @@ export const OPTIONS: Readonly<Record<keyof Settings, Option>> = {
     isForExecutable: true,
   },
   pets: {
-    rule: { mustBe: 'an array of pets', accepts: Array.isArray, read: readSeed },
+    rule: {
+      mustBe: 'an array of pets',
+      accepts: Array.isArray,
+      read: readSeed,
+      textMustBe: 'a JSON file with an array of pets',
+    },
     default: [],
     flag: '--seed FILE',
     variable: 'PETSTORE_SEED',
@@ -186,7 +191,7 @@ function bytes(maximum: number): Rule {
       const unit = ['k', 'm', 'g'].indexOf(text.slice(-1).toLowerCase()) + 1
       return toNumber(unit > 0 ? text.slice(0, -1) : text) * 1_024 ** unit
     },
-    textMustBe: `bytes from 1 to ${maximum}, or a number with k, m or g`,
+    textMustBe: `a number of bytes from 1 to ${maximum}; k, m or g may follow it`,
   }
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
 import { resolve } from 'node:path'
 import { routesOf } from './api/operations.ts'
 import { codedError } from './errors.ts'
@@ -86,8 +87,7 @@ export async function launch(options: Options, { isFake }: { isFake: boolean }):
     const bound = await server.listen(port, host)
     const url = urlOf(bound) + basePath
     const petstore = petstoreOf(parts, { url, controlUrl, close, ...functions })
-    const listens = `listens on ${hostAndPort(bound.address, bound.port)}`
-    await logStart(petstore, parts, `${listens}; valid keys: ${apiKeys.length}; pets: ${contents}`)
+    await logStart(petstore, parts, bound, contents)
     return { petstore, log, state, server }
   } catch (error) {
     await close().catch(() => {}) // the first error counts
@@ -131,7 +131,7 @@ function appOf(parts: Parts): App {
   }
 }
 
-/** What a test does with pets, in JavaScript or over HTTP: input of any type is checked. */
+/** The pet functions of tests, in JavaScript and over HTTP. They check input of any type. */
 function petFunctions(parts: Parts) {
   const { options, store, faults, requests } = parts
   return {
@@ -231,9 +231,13 @@ function createClose(parts: Parts, server: HttpServer, controls: HttpServer): Pe
 async function logStart(
   { url, controlUrl, apiKey }: Petstore,
   { options, log }: Parts,
-  details: string,
+  { address, port }: AddressInfo,
+  contents: string,
 ): Promise<void> {
-  const message = `petstore-server ${VERSION}, process ${process.pid}, ${details}`
+  const server = `petstore-server ${VERSION}, process ${process.pid}`
+  const listens = `listens on ${hostAndPort(address, port)}`
+  const keys = `valid keys: ${options.apiKeys?.length ?? 1}` // without any, one is generated
+  const message = `${server}, ${listens}; ${keys}; pets: ${contents}`
   const generatedKey = options.apiKeys ? undefined : apiKey
   log.line('info', log.format === 'json' ? { message, url, controlUrl, generatedKey } : { message })
   if (controlUrl !== undefined && !LOOPBACK.test(options.host)) {

@@ -48,7 +48,7 @@ export function matching(mustBe: string, pattern: RegExp): Rule {
   return { mustBe, accepts: (value) => typeof value === 'string' && pattern.test(value) }
 }
 
-/** Whether a value is an object, and no array. */
+/** Whether a value is an object, and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -75,7 +75,7 @@ export interface Petstore extends AsyncDisposable {
   /**
    * Makes requests fail. At most one fault applies to a request: the first injected that is due.
    * At most 1,000 faults are pending.
-   * @returns How many requests the fault has applied to, so far.
+   * @returns An object whose `hits` is how many requests the fault has applied to so far.
    * @throws TypeError `invalid_option`; Error `closed`.
    * @example petstore.inject({ operation: 'createPet', times: 2, status: 503 })
    */
@@ -89,12 +89,16 @@ export interface Petstore extends AsyncDisposable {
    * @example await petstore.waitForRequests(1, { matching: ({ status }) => status === 503 })
    */
   waitForRequests(count: number, options?: WaitOptions): Promise<RecordedRequest[]>
-  /** Makes these keys, and no others, valid from the next request on. */
+  /**
+   * Makes these keys, and no others, valid from the next request on.
+   * @throws TypeError `invalid_option`.
+   */
   replaceKeys(apiKeys: readonly string[]): void
   /**
    * Stops listening, ends what is in flight, and frees the port.
    * @param drain Milliseconds for requests in flight; 0 by default. A second call may shorten it.
    * @returns How many requests were cut off.
+   * @throws TypeError `invalid_option`; Error `storage_failed` if the store does not close.
    */
   close(drain?: number): Promise<number>
 }

@@ -31,7 +31,7 @@ export function routesOf(store: Store, basePath: string, isReady: () => boolean)
   return [
     { ...secured, method: 'GET', path: '/pets', operation: 'listPets', handle: list },
     { ...secured, method: 'POST', path: '/pets', operation: 'createPet', handle: create },
-    { ...secured, method: 'GET', path: '/pets/{petId}', operation: 'getPet', handle: get },
+    { ...secured, method: 'GET', path: '/pets/*', operation: 'getPet', handle: get },
     { ...secured, method: 'GET', path: '/store/orders', operation: 'listOrders', handle: noOrders },
     { ...open, method: 'GET', path: '/', operation: 'page', handle: page },
     { ...open, method: 'GET', path: '/openapi.json', operation: 'openapi', handle: document },
@@ -84,7 +84,7 @@ function createPet(store: Store, basePath: string): Handler {
   return async ({ body }) => {
     const pet = checkNewPet(readJson(body))
     const [added] = await store.add([pet])
-    // Never so: a store that adds too few is refused. TypeScript cannot know.
+    // Unreachable, because every store adds what it is given or rejects. TypeScript cannot know.
     if (!added) throw new Error('the store has added nothing')
     const headers = { location: `${basePath}/pets/${added.id}` }
     return { status: 201, body: petJson(added), headers }

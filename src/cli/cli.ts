@@ -41,7 +41,7 @@ export async function main(args: readonly string[], env: NodeJS.ProcessEnv): Pro
 /** Serves until a signal comes, and stops. Resolves to the exit status. */
 async function run(settings: Settings, unknown: readonly string[]): Promise<number> {
   // First of all: the kernel drops signals for which process 1 of a container has no handler.
-  let onSignal: (signal: string) => void = () => process.exit(1)
+  let onSignal: (signal: string) => void = () => process.exit(0) // nothing is served yet
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => onSignal(signal))
   const options = await optionsOf(settings)
   // Only the controls show recorded requests, and inject faults.
@@ -95,9 +95,9 @@ async function importStore(path: string): Promise<Store> {
     const store: Store = await open()
     check('what it opens', store, OPTIONS.store.rule)
     return store
-  } catch (cause) {
-    const [why] = messageOf(cause).split('\n') // node's next lines name its own files
-    throw new Error(`--store ${path}: ${why}`, { cause })
+  } catch (error) {
+    const [why] = messageOf(error).split('\n') // node's next lines name its own files
+    throw new Error(`--store ${path}: ${why}`)
   }
 }
 
@@ -105,17 +105,18 @@ async function importStore(path: string): Promise<Store> {
 function watchKeys({ replaceKeys }: Petstore, log: Log, settings: Settings): void {
   const { apiKeysFile } = settings
   if (apiKeysFile === undefined) return
-  watchFile(apiKeysFile, { interval: KEYS_INTERVAL, persistent: false }, () => {
+  const read = (): void => {
     try {
       const keys = keysOf(settings)
       replaceKeys(keys)
-      log.line('info', { message: `the keys were read again; valid keys: ${keys.length}` })
+      log.line('info', { message: `${apiKeysFile} was read; valid keys: ${keys.length}` })
     } catch (error) {
-      log.line('error', {
-        message: `the keys stay as they were: ${apiKeysFile}: ${messageOf(error)}`,
-      })
+      const message = `the keys stay as they were: ${apiKeysFile}: ${messageOf(error)}`
+      log.line('error', { message })
     }
-  })
+  }
+  watchFile(apiKeysFile, { interval: KEYS_INTERVAL, persistent: false }, read)
+  read() // it may have changed since the start began
 }
 
 /** What to do next, for people. */

@@ -66,7 +66,7 @@ export function readSettings(
   return Object.fromEntries(entries) // each value follows the rule of its row
 }
 
-/** Variables that look like options but are none. Kubernetes makes some for a Service. */
+/** Variables that look like options but are not. Kubernetes makes some for a Service. */
 export function unknownVariables(env: NodeJS.ProcessEnv): string[] {
   const known = ROWS.map(({ variable }) => variable)
   const ours = Object.entries(env).filter(([name]) => name.startsWith('PETSTORE_'))

@@ -31,7 +31,7 @@ const RULES: Readonly<Record<keyof Fault, Rule>> = {
   },
   delay: integer(0, 600_000),
   status: integer(200, 599),
-  body: { mustBe: 'a text, or a value that JSON can carry', accepts: isBody },
+  body: { mustBe: 'a string, or a value that JSON can represent', accepts: isBody },
   headers: {
     mustBe: 'an object of valid headers, without Content-Length and Transfer-Encoding',
     accepts: (value) => isRecord(value) && Object.entries(value).every(isHeader),
@@ -110,15 +110,15 @@ export class Faults {
     return undefined
   }
 
-  async #apply(fault: Fault, request: Request, operation: Handler): Promise<Reply> {
+  async #apply(fault: Fault, request: Request, operation: Handler): ReturnType<Handler> {
     const { delay = 0, status, hangUp = false, done = false } = fault
-    const carryOut = (): Promise<Reply> => operation(request).catch(failureReply)
+    const carryOut = (): ReturnType<Handler> => operation(request).catch(failureReply)
     let reply = done ? await carryOut() : undefined
     const isHungUp = delay > 0 && (await this.#delay(delay))
-    if (isHungUp || hangUp === true) return { status: 0, hangUp: true } // which is never sent
+    if (isHungUp || hangUp === true) return undefined
     if (status !== undefined) reply = replyOf(status, fault)
     reply ??= await carryOut()
-    return hangUp ? { ...reply, hangUp } : reply
+    return reply && hangUp ? { ...reply, hangUp } : reply
   }
 
   /** Resolves to false after a time; to true, at once, if the faults are cleared. */

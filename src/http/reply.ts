@@ -11,7 +11,7 @@ export interface Reply {
   readonly body?: string // left out if the response has no content
   readonly error?: { readonly code: string; readonly message: string } // in the body
   readonly cause?: unknown // of the failure, for the log alone
-  readonly hangUp?: true | 'halfway' | 'stalled' // what a test does to the connection
+  readonly hangUp?: 'halfway' | 'stalled' // what a test does to the connection
 }
 
 /** The reply for an error of the table. */
@@ -41,14 +41,14 @@ export function requestIdOf({ 'x-request-id': value }: IncomingHttpHeaders): str
  * The headers of a response: those of its reply, and the common ones.
  *
  * @param bytes The length of the body.
- * @param asked The headers of the request.
+ * @param requestHeaders The headers of the request.
  * @param cors Whether scripts of web pages may call.
  * @returns Name, value, name, value …: node sends such a list much faster than an object.
  */
 export function headerList(
   { headers = {}, body }: Reply,
   bytes: number,
-  asked: IncomingHttpHeaders,
+  requestHeaders: IncomingHttpHeaders,
   cors: boolean,
 ): OutgoingHttpHeader[] {
   const list: OutgoingHttpHeader[] = []
@@ -61,10 +61,10 @@ export function headerList(
     add('content-type', 'application/json')
     add('content-length', bytes)
   }
-  const requestId = requestIdOf(asked)
+  const requestId = requestIdOf(requestHeaders)
   if (requestId !== undefined) add('x-request-id', requestId)
   if (cors) {
-    for (const [name, value] of Object.entries(corsHeaders(asked))) add(name, value)
+    for (const [name, value] of Object.entries(corsHeaders(requestHeaders))) add(name, value)
   }
   for (const [name, value] of Object.entries(headers)) list.push(name, value)
   return list
@@ -84,10 +84,10 @@ function corsHeaders({ origin }: IncomingHttpHeaders): Headers {
 }
 
 /** Allows what a preflight asks for at every path, so that a script sees the 404 itself. */
-export function preflightReply(asked: IncomingHttpHeaders): Reply {
+export function preflightReply(requestHeaders: IncomingHttpHeaders): Reply {
   const headers = {
-    'access-control-allow-methods': asked['access-control-request-method'] ?? '',
-    'access-control-allow-headers': asked['access-control-request-headers'] ?? '',
+    'access-control-allow-methods': requestHeaders['access-control-request-method'] ?? '',
+    'access-control-allow-headers': requestHeaders['access-control-request-headers'] ?? '',
     'access-control-max-age': MAX_AGE,
   }
   return { status: 204, headers }

@@ -14,14 +14,17 @@ export interface Request {
   body: Buffer // empty until it is read
 }
 
-/** An operation. What it throws becomes an error of the table: see `failureReply`. */
-export type Handler = (request: Request) => Promise<Reply>
+/**
+ * An operation. What it throws becomes an error of the table: see `failureReply`. Without a reply,
+ * the connection ends.
+ */
+export type Handler = (request: Request) => Promise<Reply | undefined>
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  readonly path: string // a last segment `{petId}` matches any
+  readonly path: string // a last segment `*` matches any
   readonly operation: string
-  readonly isSecured: boolean // under the base path, and with a key
+  readonly isSecured: boolean // under the base path, and checked by `authorize`
   readonly handle: Handler
 }
 
@@ -43,10 +46,10 @@ export function createRouter(routes: readonly Route[], base: string): (path: str
   }
   return (path) => {
     const end = path.lastIndexOf('/') + 1
-    const parameterized = end < path.length ? `${path.slice(0, end)}{petId}` : path
+    const parameterized = end < path.length ? `${path.slice(0, end)}*` : path
     const found = resources.get(path) ?? resources.get(parameterized)
     if (found) return found
-    // Nothing is there. Under the base path, only those with a key learn that.
+    // Nothing is there. Under the base path, only an authorized client learns that.
     const isUnderBase = path === base || path.startsWith(`${base}/`)
     return { isSecured: isUnderBase, routes: new Map() }
   }

@@ -22,7 +22,7 @@ const NO_BODY: Buffer = Buffer.alloc(0)
 const ABSOLUTE_FORM = /^https?:\/\/[^/?#]+\/?/i
 
 /**
- * The way of a request: its head, the checks and its operation, the response, the log.
+ * Serves one request: checks it, carries out its operation, responds, and reports it to `onEnd`.
  *
  * @param isLast Whether the connection ends with the response.
  */
@@ -44,9 +44,9 @@ export async function serve(app: App, res: ServerResponse, isLast: () => boolean
     body: NO_BODY,
   }
   const onLeft = (): void => app.onEnd(request, undefined, 0)
-  const respond = (reply: Reply): void => {
+  const respond = (reply: Reply | undefined): void => {
     if (res.destroyed) return // the client has left
-    if (reply.hangUp === true || res.headersSent) {
+    if (!reply || res.headersSent) {
       req.socket.destroy() // then the response closes, too
       return
     }
@@ -77,7 +77,7 @@ async function replyTo(
   route: Route | undefined,
   request: Request,
   req: IncomingMessage,
-): Promise<Reply> {
+): Promise<Reply | undefined> {
   const { method, headers } = request
   // RFC 9112 §3.2
   if (headers.host === undefined && req.httpVersion === '1.1') return errorReply('noHost')
@@ -134,7 +134,8 @@ function send(res: ServerResponse, reply: Reply, cors: boolean, isLast: boolean)
   const bytes = Buffer.byteLength(body)
   const list = headerList(reply, bytes, headers, cors)
   // After an Upgrade, node's parser takes what comes for the other protocol.
-  if (isLast || headers.upgrade !== undefined) list.push('connection', 'close')
+  const isClosing = isLast || headers.upgrade !== undefined
+  if (isClosing && reply.headers?.['connection'] === undefined) list.push('connection', 'close')
   res.writeHead(status, list)
   if (hangUp) {
     res.flushHeaders()

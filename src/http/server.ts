@@ -89,7 +89,7 @@ export class HttpServer {
     }
   }
 
-  /** Responds on a connection whose request has no response of node's. */
+  /** Responds where node has made no response object. */
   #respond(error: Error, socket: Socket): void {
     if (!socket.writable) return
     const reply = failureReply(error)
@@ -139,7 +139,7 @@ export class HttpServer {
   }
 }
 
-/** Whether node's parser, or its time-out, found fault with a request. */
+/** Whether an error comes from node's parser, or from its time-out of a request. */
 function isOfParser(code: string): boolean {
   return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT'
 }

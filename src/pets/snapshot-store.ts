@@ -4,8 +4,6 @@ import { withIds } from './pet.ts'
 import { followLinks, PetFile } from './pet-file.ts'
 import type { InitialPet, Int64, ListQuery, NewPet, Pet, Store } from './store.ts'
 
-const MAX_TRIES = 10 // of a write, while others change the file
-
 /**
  * @param memory Gets the pets of the file.
  * @param pets Pets for a file that is missing or empty.
@@ -103,7 +101,7 @@ class SnapshotStore implements Store {
 
   /** Writes additions together. Each has its own result: one that does not fit fails alone. */
   async #write(additions: readonly (readonly NewPet[])[]): Promise<Promise<Pet[]>[]> {
-    for (let tries = 0; tries < MAX_TRIES; tries++) {
+    for (;;) {
       const batch = this.#memory.successor()
       const results = additions.map((pets) => batch.add(pets))
       await Promise.allSettled(results)
@@ -116,7 +114,6 @@ class SnapshotStore implements Store {
       const counts = `pets before: ${before}, now: ${this.#memory.all.length}`
       this.#warn(`others changed or removed ${this.#file.path}; ${counts}`)
     }
-    throw new Error(`others keep changing ${this.#file.path}`)
   }
 
   /** Takes what is in the file. If there is no file, the pets stay as they are. */

@@ -60,6 +60,13 @@ test('a garbled body is recorded as its 400, and adds nothing', async (t) => {
   assert.deepEqual(await petstore.pets(), [])
 })
 
+test('a response says only once that its connection closes', async (t) => {
+  const head = request(CREATE, [HOST, BEARER, CHUNKED, 'Connection: Upgrade', 'Upgrade: h2c'])
+  const connection = await open(t, await start(t), `${head}zz\r\n`)
+  const closes = (await connection.rest()).match(/^connection: close\r$/gim)
+  assert.equal(closes?.length, 1)
+})
+
 test('a body that is refused, and garbled after that, ends the connection', async (t) => {
   const connection = new RawConnection(t, await start(t))
   await connection.write(request(CREATE, [HOST, BEARER, CHUNKED]))

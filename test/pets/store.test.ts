@@ -184,6 +184,15 @@ for (const name of ['list', 'get', 'add'] as const) {
   })
 }
 
+test('a promise among the pets that rejects is 503, and ends nothing', async (t) => {
+  const store = new OwnStore()
+  const petstore = await start(t, { store })
+  const forgetful = async (): Promise<unknown[]> => [Promise.reject(new Error('on fire'))]
+  Object.assign(store, { list: forgetful, add: forgetful })
+  assert.equal(await ask(petstore, 'GET', '/v1/pets'), '503 storage_failed')
+  assert.equal(await ask(petstore, 'POST', '/v1/pets'), '503 storage_failed')
+})
+
 test('the log has the cause, and callers get it', async (t) => {
   const store = new OwnStore()
   const petstore = await start(t, { store, log: 'json' })
