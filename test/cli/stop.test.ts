@@ -11,13 +11,14 @@ describe('a stop', { concurrency: true }, () => {
   test('answers what is in flight, ends what is idle, and exits 0; SIGINT has no delay', async (t) => {
     const flags = ['--api-key', KEY, '--drain', '86400', '--drain-delay', '86400']
     const server = await launch(t, [...flags, '--control-port', '0'])
+    await send(server, 'GET', '/livez') // on a connection that ends
     const silent = new RawConnection(t, server)
     const idle = new RawConnection(t, server)
     await idle.write(get())
     assert.equal((await idle.read()).status, 200)
     const sending = await openInFlight(t, server)
     server.child.kill('SIGINT')
-    await server.stdout.until(/SIGINT.*\b86400/)
+    await server.stdout.until(/SIGINT.*\b86400.*"connections":3,"requests":1/)
     assert.equal(await silent.rest(), '')
     await assert.rejects(send(server, 'GET', '/livez'), { code: 'ECONNREFUSED' })
     assert.equal(await idle.rest(), '')
