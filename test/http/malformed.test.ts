@@ -43,6 +43,13 @@ for (const [what, bytes, expected] of UNREADABLE) {
   })
 }
 
+test('the response to garbage has the headers of every error, and no other', async (t) => {
+  const connection = await open(t, await start(t), 'garbage\r\n\r\n')
+  const { headers } = await connection.read()
+  const common = ['cache-control', 'content-length', 'content-type', 'x-content-type-options']
+  assert.deepEqual(new Set(Object.keys(headers)), new Set([...common, 'connection', 'date']))
+})
+
 test('a request that cannot be read waits for the slow ones before it', async (t) => {
   const petstore = await start(t)
   petstore.inject({ operation: 'createPet', delay: 20 })
