@@ -68,8 +68,10 @@ test('a garbled body is recorded as its 400, and adds nothing', async (t) => {
 })
 
 test('a response says only once that its connection closes', async (t) => {
-  const head = request(CREATE, [HOST, BEARER, CHUNKED, 'Connection: Upgrade', 'Upgrade: h2c'])
-  const connection = await open(t, await start(t), `${head}zz\r\n`)
+  const headers = [HOST, BEARER, CHUNKED, 'Expect: 100-continue', 'Upgrade: h2c']
+  const connection = await open(t, await start(t), request(CREATE, headers))
+  await assertNext(connection, 100)
+  await connection.write('zz\r\n')
   const closes = (await connection.rest()).match(/^connection: close\r$/gim)
   assert.equal(closes?.length, 1)
 })
