@@ -42,7 +42,7 @@ describe('a stop', { concurrency: true }, () => {
     assert.equal(server.stderr.text, '')
   })
 
-  test('after SIGTERM it goes on serving for --drain-delay, except /readyz; a second signal ends it', async (t) => {
+  test('after SIGTERM it serves for --drain-delay, except /readyz; a second signal ends it', async (t) => {
     const server = await launch(t, ['--api-key', KEY, '--demo', '--drain-delay', '86400'])
     assert.equal((await send(server, 'GET', '/readyz')).status, 200)
     const open = new RawConnection(t, server)
