@@ -87,7 +87,7 @@ export async function launch(options: Options, { isFake }: { isFake: boolean }):
     const bound = await server.listen(port, host)
     const url = urlOf(bound) + basePath
     const petstore = petstoreOf(parts, { url, controlUrl, close, ...functions })
-    await logStart(petstore, parts, bound, contents)
+    logStart(petstore, parts, bound, contents)
     return { petstore, log, state, server }
   } catch (error) {
     await close().catch(() => {}) // the first error counts
@@ -228,12 +228,12 @@ function createClose(parts: Parts, server: HttpServer, controls: HttpServer): Pe
 }
 
 /** The first line of the log, and a warning if other machines reach the controls. */
-async function logStart(
+function logStart(
   { url, controlUrl, apiKey }: Petstore,
   { options, log }: Parts,
   { address, port }: AddressInfo,
   contents: string,
-): Promise<void> {
+): void {
   const server = `petstore-server ${VERSION}, process ${process.pid}`
   const listens = `listens on ${hostAndPort(address, port)}`
   const keys = `valid keys: ${options.apiKeys?.length ?? 1}` // without any, one is generated
@@ -243,5 +243,4 @@ async function logStart(
   if (controlUrl !== undefined && !LOOPBACK.test(options.host)) {
     log.line('warn', { message: 'other machines may reach the test controls, which need no key' })
   }
-  await log.flush() // before anything else is printed
 }

@@ -47,15 +47,19 @@ async function run(settings: Settings, unknown: readonly string[]): Promise<numb
   // Only the controls show recorded requests, and inject faults.
   const isFake = options.controlPort !== undefined
   const launched = await launch(options, { isFake }).catch(explainPort)
+  // At once: from the next turn of the event loop on, requests may be in flight.
+  const stopSignal = new Promise<string>((resolve) => {
+    onSignal = resolve
+  })
   const { petstore, log } = launched
   for (const variable of unknown) {
     log.line('warn', { message: `unknown variable ${variable} is ignored: see --help` })
   }
   watchKeys(petstore, log, settings)
-  const stopSignal = new Promise<string>((resolve) => {
-    onSignal = resolve
-  })
-  if (log.format !== 'json') greet(petstore, options.apiKeys === undefined)
+  if (log.format !== 'json') {
+    await log.flush() // the greeting comes after the first line
+    greet(petstore, options.apiKeys === undefined)
+  }
   const signal = await stopSignal
   onSignal = () => process.exit(1)
   return stop(launched, settings, signal)

@@ -1,15 +1,18 @@
 // The executable as users start it: `npm start` in a terminal, and what the build made.
 import assert from 'node:assert/strict'
-import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { constants, mkdirSync, openSync, renameSync } from 'node:fs'
+import { symlinkSync, writeFileSync, writeSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { openInFlight, REX } from '../http/raw.ts'
 import { launch, run } from '../process.ts'
-import { KEY, RawConnection, send, temporaryFolder } from '../support.ts'
+import { KEY, send, temporaryFolder } from '../support.ts'
 import { freePort } from './programs.ts'
 
 const BUILT = { executable: [process.execPath, 'dist/main.js', '--api-key', KEY] }
-const HEAD = `HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\n`
 const STORE = `() => ({
   list: async () => [{ id: 1, name: 'Ours', categoryId: 1 }],
   get: async () => null,
@@ -30,13 +33,10 @@ describe('the process', { concurrency: 2 }, () => {
     const url = `http://127.0.0.1:${env.PORT}`
     const { child, stdout, status } = run(t, ['script', '-qec', 'npm start', '/dev/null'], env)
     await stdout.until(/Ctrl-C/)
-    const sending = new RawConnection(t, { url })
-    const body = '{"name":"Rex","categoryId":1}'
-    await sending.write(`POST /v1/pets ${HEAD}Expect: 100-continue\r\nContent-Length: 29\r\n\r\n`)
-    await sending.read()
+    const sending = await openInFlight(t, { url })
     child.stdin?.write('\u0003')
     await stdout.until(/info.*SIGINT/)
-    await sending.write(body)
+    await sending.write(REX)
     assert.equal((await sending.read()).status, 201)
     sending.socket.end()
     await status
@@ -52,6 +52,27 @@ describe('the process', { concurrency: 2 }, () => {
       const { body } = await send(server, 'GET', '/v1/pets')
       assert.equal(body, '[{"id":1,"name":"Ours","categoryId":1}]')
     }
+  })
+
+  test('a signal before the first line is read lets requests finish', async (t) => {
+    const pipe = join(temporaryFolder(t), 'pipe')
+    execFileSync('mkfifo', [pipe])
+    const full = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK)
+    writeSync(full, Buffer.alloc(65_536)) // so the first line waits
+    const port = await freePort()
+    const [node = '', ...args] = [...BUILT.executable, '--port', `${port}`]
+    const child = spawn(node, args, { stdio: ['ignore', full, 'ignore'] })
+    t.after(() => child.kill('SIGKILL'))
+    const server = { url: `http://127.0.0.1:${port}` }
+    const isListening = () => send(server, 'GET', '/livez').then(Boolean, () => false)
+    while (!(await isListening())) await setTimeout(5)
+    const sending = await openInFlight(t, server)
+    child.kill('SIGTERM')
+    while (await isListening()) await setTimeout(5)
+    await sending.write(REX)
+    assert.equal((await sending.read()).status, 201)
+    const [status] = await once(child, 'exit')
+    assert.equal(status, 0)
   })
 
   test('the file of keys is read again, also where the link of a Secret moves', async (t) => {
