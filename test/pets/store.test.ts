@@ -112,7 +112,19 @@ test('JSON is the server’s: members in their order, and no others', async (t) 
 })
 
 const NO_PETS: readonly unknown[] = [
-  ...[undefined, null, 7, 'text', {}, [null], [{}], [{ ...REX, id: 1, name: 5 }], [{ ...REX }]],
+  ...[
+    '',
+    new Set(),
+    undefined,
+    null,
+    7,
+    'text',
+    {},
+    [null],
+    [{}],
+    [{ ...REX, id: 1, name: 5 }],
+    [{ ...REX }],
+  ],
   ...[
     [{ id: '1', ...REX }],
     [{ id: 0, ...REX }],
