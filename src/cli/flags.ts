@@ -39,8 +39,9 @@ export function parseFlags(args: readonly string[]): Readonly<Record<string, unk
     if (positionals.length > 0) throw new Error('every value must follow its flag')
     return values
   } catch (error) {
-    const [message = ''] = messageOf(error).replaceAll('\n', ' ').split('. To specify a positional')
-    throw codedError('invalid_option', `${message} (see --help)`)
+    // Without node's advice on positional arguments, which we do not take.
+    const [message = ''] = messageOf(error).split('. To specify a positional')
+    throw codedError('invalid_option', `${message.replaceAll('\n', ' ')} (see --help)`)
   }
 }
 

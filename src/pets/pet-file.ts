@@ -1,16 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { BigIntStats } from 'node:fs'
-import {
-  open,
-  readdir,
-  readlink,
-  realpath,
-  rename,
-  rm,
-  stat,
-  unlink,
-  writeFile,
-} from 'node:fs/promises'
+import { open, readdir, readlink, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { codeOf, messageOf } from '../errors.ts'
 import { readJson } from './json.ts'
@@ -59,7 +49,7 @@ export class PetFile {
       this.#seen = written
       return true
     } finally {
-      await unlink(sibling).catch(() => {}) // unless it was renamed
+      await rm(sibling).catch(() => {}) // unless it was renamed
     }
   }
 
@@ -112,7 +102,7 @@ export class PetFile {
       }
       const sibling = this.#newSibling()
       await writeFile(sibling, '', { flag: 'wx' })
-      await unlink(sibling)
+      await rm(sibling)
     } catch (error) {
       throw new Error(`the folder of ${this.path} must be writable: ${messageOf(error)}`)
     }

@@ -25,7 +25,7 @@ class Inode {
 type Names = Map<string, Inode>
 type Method = (...args: unknown[]) => Promise<unknown>
 
-const FUNCTIONS = ['open', 'rename', 'rm', 'unlink', 'writeFile', 'stat', 'readdir']
+const FUNCTIONS = ['open', 'rename', 'rm', 'writeFile', 'stat', 'readdir']
 const METHODS = ['write', 'writeFile', 'chmod', 'stat', 'readFile', 'sync', 'close']
 
 /** Follows what this process does in a folder through node:fs/promises, until it is detached. */

@@ -6,7 +6,7 @@ import { describe, test, type TestContext } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { launch, run, type Running, type Server } from '../process.ts'
 import { KEY, send, temporaryFolder } from '../support.ts'
-import { freePort, missing, listAll, must, startLoad, startNginx } from './programs.ts'
+import { freePort, listAll, missing, must, startLoad, startNginx } from './programs.ts'
 
 const DEBIAN = '/usr/lib/postgresql'
 
